@@ -54,7 +54,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     opened_nano_per_hour: int = 0  # what its subject paid when the episode began
     ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
-    #: When its rule opened for its subject, the last times, openings that nobody was told of among them; empty: of a job's shard.
+    #: When its rule opened for its subject, the last times, openings that nobody was notified of among them; empty: of a job's shard.
     openings: tuple[int, ...] = ()
     quiet_ms: int | None = None  # since when the rule does not hold, of one that flaps; kept when it is over
     margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked

@@ -1,7 +1,7 @@
 """Alerts that open again and again: the fourth opening within three hours stays open until an hour of quiet, whatever the rule.
 
-It stands between a rule's judge and what is stored and told. A judge sees its rule alone: `as_judged` says what holds for it, and
-`told` makes of its changes the rows of alerts. All that it knows stands in these rows, so that any cut of a log gives the same.
+It stands between a rule's judge and what is stored and sent. A judge sees its rule alone: `as_judged` says what holds for it, and
+`alert_rows` makes of its changes the rows of alerts. All that it knows stands in these rows, so that any cut of a log gives the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def subject_of(alert: Alert) -> Subject:
 
 
 def changed_ms(alert: Alert) -> int:
-    """When the row last changed, be it that nobody is told of that."""
+    """When the row last changed, be it that nobody is notified of that."""
     return max(alert.changed_ms, alert.held_ms, alert.quiet_ms or 0)
 
 
@@ -49,7 +49,7 @@ def as_judged(firing: Iterable[Alert]) -> list[Alert]:
     ]
 
 
-def told(
+def alert_rows(
     changes: Iterable[Alert],
     firing: Iterable[Alert],
     last: Mapping[Subject, Alert],
@@ -79,8 +79,8 @@ def told(
         alerts = stored.get(subject, [])
         known = [*alerts, last[subject]] if subject in last else alerts
         now = max(known, key=lambda alert: openings_of(alert)[-1], default=None)
-        steps = _Steps(now, alerts, span, is_over)
-        found += steps.rows(of_subject.get(subject, ()))
+        of_one = _SubjectRows(now, alerts, span, is_over)
+        found += of_one.rows(of_subject.get(subject, ()))
     return [each.row for each in sorted(found, key=lambda each: (each.at_ms, each.place))]
 
 
@@ -92,17 +92,17 @@ class _Placed(NamedTuple):
     row: Alert
 
 
-class _Steps:
+class _SubjectRows:
     """The steps of one subject, whose last alert is `now`."""
 
     def __init__(
         self, now: Alert | None, firing: Iterable[Alert], span: tuple[int, int], is_over: IsOver
     ) -> None:
         self._now = now
-        self._firing = {alert.alert_id: alert for alert in firing}  # as they were told
-        self._told_as: dict[
+        self._firing = {alert.alert_id: alert for alert in firing}  # as they are stored
+        self._goes_on_as: dict[
             str, str
-        ] = {}  # by the id of an episode that is not told: the alert that goes on by it
+        ] = {}  # by the id of an episode nobody is notified of: the alert that goes on by it
         self._since_ms, self._until_ms = span
         self._is_over = is_over
 
@@ -142,17 +142,17 @@ class _Steps:
             self._firing[each.alert_id] = self._now
             return self._now
         openings = now.openings if is_same else with_opening(now, at_ms)
-        if is_above(each.severity, now.severity):  # what is more urgent is told, however often it came before
+        if is_above(each.severity, now.severity):  # what is more urgent is sent, however often it came before
             now = raised(now, each)
         self._now = replace(now, openings=openings, quiet_ms=None, held_ms=at_ms)
         self._firing[now.alert_id] = self._now
-        self._told_as[each.alert_id] = now.alert_id
+        self._goes_on_as[each.alert_id] = now.alert_id
         return self._now
 
     def _closed(self, each: Alert) -> Alert | None:
         now, at_ms = self._now, each.changed_ms
         if now is None or each.started_ms != openings_of(now)[-1]:
-            other = self._firing.get(self._told_as.get(each.alert_id, each.alert_id))
+            other = self._firing.get(self._goes_on_as.get(each.alert_id, each.alert_id))
             if other is None or other is now or each.started_ms != openings_of(other)[-1]:
                 return None
             del self._firing[other.alert_id]

@@ -14,7 +14,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.alerts.own_rule_records import PREFIX
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
-from streams.engine.ledger_rules.flapping import subject_of, told
+from streams.engine.ledger_rules.flapping import alert_rows, subject_of
 from streams.engine.rules import team_ceiling
 from streams.engine.rules.rule import JOB
 from streams.worker.ledger_judges import run_sql
@@ -24,8 +24,8 @@ from streams.worker.ledger_judges.reader import SqlStore
 from streams.worker.ledger_judges.team_ceiling_judge import is_dealt_with
 
 
-class Told(Protocol):
-    """What `FlappingAlerts.told` is."""
+class RowsOfChanges(Protocol):
+    """What `FlappingAlerts.rows` is."""
 
     def __call__(self, changes: Sequence[Alert], *rules: str) -> list[Alert]:
         """The rows that the changes of these rules' judges make."""
@@ -33,7 +33,7 @@ class Told(Protocol):
 
 
 class FlappingAlerts:
-    """Call `told` for the changes of each judge in one span of minutes."""
+    """Call `rows` for the changes of each judge in one span of minutes."""
 
     def __init__(
         self, store: SqlStore, known_alerts: KnownAlerts, controls: Controls, span: tuple[int, int]
@@ -45,13 +45,13 @@ class FlappingAlerts:
         self._span = span
         self._attempts: dict[str, list[tuple[int, int]]] = {}  # of jobs: when they began and ended
 
-    def told(self, changes: Sequence[Alert], *rules: str) -> list[Alert]:
+    def rows(self, changes: Sequence[Alert], *rules: str) -> list[Alert]:
         """The rows that the changes of these rules' judges make in the span; without any, too, as what is quiet ends by itself."""
         firing = [alert for alert in self._known_alerts.firing() if alert.rule in rules]
         opening = {subject_of(each) for each in changes if each.status == FIRING}
         first_ms = min((each.changed_ms for each in changes), default=0)
         last = self._known_alerts.last_of(opening, first_ms - FLAPS_WITHIN_MS)
-        return told(changes, firing, last, self._span, self._is_over)
+        return alert_rows(changes, firing, last, self._span, self._is_over)
 
     def _is_over(self, alert: Alert, at_ms: int) -> bool:
         """Whether its rule was switched off, its job has ended, or somebody has dealt with it."""

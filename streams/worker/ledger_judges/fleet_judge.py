@@ -48,7 +48,7 @@ from streams.engine.state.dimensions import AlertDimensions
 from streams.worker.ledger_judges.ahead_jobs import ahead_jobs
 from streams.worker.ledger_judges.clock_ahead_judge import ClockAheadJudge
 from streams.worker.ledger_judges.empty_group_judge import EmptyGroupJudge
-from streams.worker.ledger_judges.flapping_alerts import FlappingAlerts, Told
+from streams.worker.ledger_judges.flapping_alerts import FlappingAlerts, RowsOfChanges
 from streams.worker.ledger_judges.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_judges.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_judges.incident_judge import IncidentJudge
@@ -109,31 +109,31 @@ class FleetJudge:
         """
         self._known_alerts.read_firing()
         span = since_ms, until_ms
-        told = FlappingAlerts(self._store, self._known_alerts, controls, span).told
+        rows = FlappingAlerts(self._store, self._known_alerts, controls, span).rows
         known = partial(self._known, controls=controls)
         name = oversized.RULE.name
-        changes = told(self._oversized.judge(*known(name), *span, controls), name)
+        changes = rows(self._oversized.judge(*known(name), *span, controls), name)
         name = missing_price.RULE.name
-        changes += told(self._missing_price.judge(*known(name), *span, books), name)
+        changes += rows(self._missing_price.judge(*known(name), *span, books), name)
         held = self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
-        changes += told(held, *HELD_JOBS_RULES)
-        changes += self._of_sources(told, controls, *span)
+        changes += rows(held, *HELD_JOBS_RULES)
+        changes += self._of_sources(rows, controls, *span)
         name = price_jump.RULE.name
-        jumped = told(self._price_jumps(*known(name), jumps, until_ms), name)
+        jumped = rows(self._price_jumps(*known(name), jumps, until_ms), name)
         changes += jumped
         name = incident.RULE.name
-        changes += told(self._incidents.judge(*known(name), jumped, span, controls.operators), name)
+        changes += rows(self._incidents.judge(*known(name), jumped, span, controls.operators), name)
         name = empty_group.NAME
-        changes += told(self._empty_group.judge(*known(name), *span), name)
+        changes += rows(self._empty_group.judge(*known(name), *span), name)
         name = team_ceiling.NAME
-        changes += told(self._team_ceiling.judge(controls, self._firing((name,)), *span), name)
-        changes += told(self._job_use.judge(known, *span, controls), *JOB_USE_RULES)
+        changes += rows(self._team_ceiling.judge(controls, self._firing((name,)), *span), name)
+        changes += rows(self._job_use.judge(known, *span, controls), *JOB_USE_RULES)
         name = resubmit_loop.NAME
-        changes += told(self._resubmit.judge(*known(name), *span), name)
+        changes += rows(self._resubmit.judge(*known(name), *span), name)
         named = [*changes]
-        changes += told(self._by_hour(controls, named, *span), *_BY_HOUR)
+        changes += rows(self._by_hour(controls, named, *span), *_BY_HOUR)
         name = retry_overhead.NAME
-        changes += told(retry_overheads(self._store, *known(name), named, *span), name)
+        changes += rows(retry_overheads(self._store, *known(name), named, *span), name)
         return self._new(changes, controls)
 
     def _by_hour(
@@ -196,14 +196,16 @@ class FleetJudge:
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none."""
         self._known_alerts.read_firing()
-        told = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).told
-        return self._new(self._of_sources(told, controls, since_ms, until_ms), controls)
+        rows = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).rows
+        return self._new(self._of_sources(rows, controls, since_ms, until_ms), controls)
 
-    def _of_sources(self, told: Told, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+    def _of_sources(
+        self, rows: RowsOfChanges, controls: Controls, since_ms: int, until_ms: int
+    ) -> list[Alert]:
         found: list[Alert] = []
         judges = (self._sources, not_understood.RULE.name), (self._clocks, clock_ahead.RULE.name)
         for judge, rule in judges:
-            found += told(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
+            found += rows(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
         return found
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
@@ -216,7 +218,7 @@ class FleetJudge:
         changes = own.judge(controls, since_ms, until_ms)
         known = {alert.rule for alert in (*self._known_alerts.firing(), *changes)}
         flapping = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms))
-        return self._new(flapping.told(changes, *(known - LEDGER_RULES.keys())), controls)
+        return self._new(flapping.rows(changes, *(known - LEDGER_RULES.keys())), controls)
 
     def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
         """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert, is_change
 from streams.engine.ledger_rules.episodes import hourly_changes
-from streams.engine.ledger_rules.flapping import IsOver, Subject, as_judged, changed_ms, subject_of, told
+from streams.engine.ledger_rules.flapping import (
+    IsOver,
+    Subject,
+    alert_rows,
+    as_judged,
+    changed_ms,
+    subject_of,
+)
 from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.rules.finding import LedgerFinding
 from tests.oracle.team_rates import flapping
@@ -42,7 +49,7 @@ class Judged:
         for row in sorted(self.rows.values(), key=lambda row: row.openings):
             last[subject_of(row)] = row
         span = T0 + since * M, T0 + until * M
-        for row in told(changes, self.firing(), last, span, self._is_over):
+        for row in alert_rows(changes, self.firing(), last, span, self._is_over):
             known = self.rows.get(row.alert_id)
             if known is None or changed_ms(known) < changed_ms(row):
                 self.rows[row.alert_id] = row

@@ -70,7 +70,7 @@ def test_nothing_overflows_and_every_text_can_be_read(
 
 #: What sticks out of its card on a job's page, but for what scrolls by itself.
 OUTSIDE = """
-() => [...document.querySelectorAll("#job .panel")].flatMap(card => {
+() => [...document.querySelectorAll("#job .panel, #job .parts")].flatMap(card => {
   const box = card.getBoundingClientRect();
   return [...card.querySelectorAll("*")]
     .filter(each => each.checkVisibility() && !each.closest("svg, canvas, .scroller > *, .unseen, pre > *, pre"))
@@ -84,12 +84,14 @@ OUTSIDE = """
 def test_nothing_of_a_job_sticks_out_of_its_card(board: Board, script: Script, width: int) -> None:
     name = "diffusion-xl-finetune"
     sql = f"SELECT {', '.join(f'usd_per_hour_{each}m' for each in range(20))}\nFROM burn_rates"
+    script.may_act, script.speed = True, 1
     told = f"{name} burns in {'a-word-that-no-line-can-break' * 3}"
     script.alerts = [
         fleet.alert(name, 0, script.now_ms - 60_000, evidence_sql=sql, summary=told.replace("-", "_"))
     ]
     page = board(f"/#/job/{name}", width=width).page
     expect(page.locator(".components .share").first).to_be_visible()
+    expect(page.locator(".evidence .act").first).to_be_visible()
     page.locator(".evidence summary").first.click()
     expect(page.locator(".evidence pre").first).to_be_visible()
     assert page.evaluate(OUTSIDE) == []

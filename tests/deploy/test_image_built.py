@@ -150,7 +150,7 @@ def test_its_bill_of_materials_names_what_is_in_it(podman: Podman) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("volume") / "meter"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     os.chown(folder, 10001, 10001)
     return folder
 
@@ -181,7 +181,7 @@ def _without_settings() -> dict[str, str]:
 
 def test_its_health_check_asks_the_meter(podman: Podman, tmp_path: Path) -> None:
     data = tmp_path / "meter"
-    data.mkdir()
+    data.mkdir(mode=0o700)
     os.chown(data, 10001, 10001)
     (port,) = _free_ports(1)
     words = ["--name", "health", "--env", f"TRAINFARE_WEB_PORT={port}", "--volume", f"{data}:{data}"]

@@ -100,12 +100,14 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
 
     def burn(name: str) -> F64:
         return np.array(
-            [[each.threshold(rule, name) for rule in range(len(BURN_RULES))] for each in profiles]
+            [[each.threshold(rule, name) for rule in range(len(BURN_RULES))] for each in profiles],
+            np.float64,
         )
 
     def whole(rule: int, name: str, unit: int) -> list[int]:
         return [round(each.threshold(rule, name) * unit) for each in profiles]
 
+    # Of whole numbers NumPy would make integers, for which the kernels are not compiled.
     return RuleLimits(
         long_window=np.array([WINDOWS_MS.index(rule.long_ms) for rule in BURN_RULES], np.int64),
         short_window=np.array([WINDOWS_MS.index(rule.short_ms) for rule in BURN_RULES], np.int64),
@@ -116,7 +118,7 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         extra_nano=burn("extra_usd") * NANO_PER_USD,
         ticket_nano=burn(TICKET_FROM) * NANO_PER_USD,
         page_nano=burn(PAGE_FROM) * NANO_PER_USD,
-        least_ratio=np.array([_least_ratio(each) for each in profiles]),
+        least_ratio=np.array([_least_ratio(each) for each in profiles], np.float64),
         enabled=np.array(
             [sum(1 << rule for rule in range(len(NAMES)) if each.rules[rule].enabled) for each in profiles],
             np.int64,
@@ -130,12 +132,20 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         ),
         longest_ms=np.array(whole(RUNAWAY, "hours", HOUR_MS), np.int64),
         grace_ms=np.array(whole(RUNAWAY, "grace_minutes", MINUTE_MS), np.int64),
-        traffic_nano=np.array([each.threshold(TRAFFIC, "usd_per_hour") * NANO_PER_USD for each in profiles]),
-        traffic_ratio=np.array([each.threshold(TRAFFIC, "ratio") for each in profiles]),
-        traffic_start_times=np.array([each.threshold(TRAFFIC, "start_times") for each in profiles]),
-        traffic_repeated_ratio=np.array([each.threshold(TRAFFIC, "repeated_ratio") for each in profiles]),
-        traffic_dear_nano=np.array([each.threshold(TRAFFIC, PAGE_FROM) * NANO_PER_USD for each in profiles]),
-        idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles]),
+        traffic_nano=np.array(
+            [each.threshold(TRAFFIC, "usd_per_hour") * NANO_PER_USD for each in profiles], np.float64
+        ),
+        traffic_ratio=np.array([each.threshold(TRAFFIC, "ratio") for each in profiles], np.float64),
+        traffic_start_times=np.array(
+            [each.threshold(TRAFFIC, "start_times") for each in profiles], np.float64
+        ),
+        traffic_repeated_ratio=np.array(
+            [each.threshold(TRAFFIC, "repeated_ratio") for each in profiles], np.float64
+        ),
+        traffic_dear_nano=np.array(
+            [each.threshold(TRAFFIC, PAGE_FROM) * NANO_PER_USD for each in profiles], np.float64
+        ),
+        idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles], np.float64),
         silent_ms=np.array(whole(SILENT, "minutes", MINUTE_MS), np.int64),
     )
 

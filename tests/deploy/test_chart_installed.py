@@ -165,14 +165,14 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away(cluster: Clu
     assert cluster.may("trainfare-collector", "list", "pods")
     assert not cluster.may("trainfare-worker", "list", "pods")
 
-    changes = ["--set", "workers.replicas=6,image.tag=0.2.0,settings.meter.late_horizon_ms=900000"]
+    changes = ["--set", "workers.replicas=6,image.tag=9.9.9,settings.meter.late_horizon_ms=900000"]
     said = cluster.helm("upgrade", RELEASE, chart, "--values", str(COMPANY), *changes)
     assert "delete pod -l app.kubernetes.io/instance=trainfare,app.kubernetes.io/component=worker" in said
     second = rendered(COMPANY, *changes)
     workers = next(each for each in second if each["kind"] == "StatefulSet")
     there = cluster.now(workers)["spec"]
     assert (there["replicas"], there["updateStrategy"]) == (6, {"type": "OnDelete"})
-    assert there["template"]["spec"]["containers"][0]["image"].partition("@")[0].endswith(":0.2.0")
+    assert there["template"]["spec"]["containers"][0]["image"].partition("@")[0].endswith(":9.9.9")
     assert "late_horizon_ms = 900000" in next(
         cluster.now(each)["data"]["trainfare.toml"]
         for each in second

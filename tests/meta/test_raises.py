@@ -35,6 +35,7 @@ COMMANDS = {
     "streams/cli/replay.py:replay",
     "streams/cli/serve.py:serve",
     "streams/cli/setup.py:check",
+    "streams/cli/store.py:retention",
     "streams/cli/upgrade.py:check",
 }
 

@@ -49,9 +49,10 @@ def test_no_page_names_a_command_that_is_not_there() -> None:
 
 
 def _code(page: Path) -> str:
-    """What stands in blocks and between backticks."""
+    """What stands in blocks and between backticks; to kubectl and helm, `trainfare` is a namespace or a release."""
     text = page.read_text()
     blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL)
+    blocks = [re.sub(r"^[\s$]*(?:kubectl|helm) .*$", "", block, flags=re.M) for block in blocks]
     return "\n".join(
         [*blocks, *re.findall(r"`(trainfare [^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
     )

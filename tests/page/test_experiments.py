@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.page.conftest import Open
@@ -78,6 +78,20 @@ def test_an_unknown_experiment_says_so(url: str, opened: Open) -> None:
     watched = opened(f"{url}/#/experiments/nothing")
     watched.provoked = ("404",)
     expect(watched.page.get_by_text("No job of this store names this experiment.")).to_be_visible()
+
+
+def test_what_came_before_the_meters_clock_is_shown_anew_with_it(url: str, opened: Open) -> None:
+    page = opened(url).page
+    held: list[Route] = []
+    page.route("**/api/v1/stream*", lambda route: held.append(route))
+    page.goto("about:blank")
+    page.goto(f"{url}/#/job/best")
+    last = page.get_by_role("region", name="Checkpoints").locator("li", has_text="the last at")
+    expect(last).to_be_visible()
+    expect(last).not_to_have_text("the last at 14:00:00")
+    for route in held:
+        route.continue_()
+    expect(last).to_have_text("the last at 14:00:00")
 
 
 def test_a_job_shows_what_a_failure_would_lose_and_where_it_runs(url: str, opened: Open) -> None:

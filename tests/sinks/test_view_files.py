@@ -258,7 +258,9 @@ class TestOtherVersions:
         one.open(FILES | {"below": "SELECT 9 AS a\n"})
         monkeypatch.setattr(migrations, "release", lambda: "0.9.1")
         for files in (FILES, {}):
-            with pytest.raises(StoreMismatch, match=r"later version .it has \w+\.sql of release 0\.10\.0"):
+            with pytest.raises(
+                StoreMismatch, match=r"later version than 0\.9\.1 .it has \w+\.sql of release 0\.10\.0"
+            ):
                 one.open(files, [*TABLE, Migration("0002_u.sql", "SELECT 1;\n")])
         assert one.rows("SELECT b FROM above") == [(10,)]
         assert one.rows("SELECT name FROM migrations") == [("0001_t.sql",)]

@@ -77,6 +77,8 @@ export class JobView {
   hear(snapshot) {
     if (this.jobId === null) return;
     const job = snapshot.jobs.find((each) => each.job_id === this.jobId);
+    // The answer can come before the meter's clock: what has an age then has that of the reader's clock.
+    if (this.clockless && this.detail) this.show(this.detail);
     if (job) this.head(job);
     this.evidence.show(snapshot.alerts.filter((alert) => this.isOurs(alert)), false);
     this.refresh();
@@ -148,6 +150,7 @@ export class JobView {
     this.notice.hidden = true;
     this.parts.hidden = false;
     this.detail = detail;
+    this.clockless = this.meter.arrivedMs === null;
     this.head(detail.job);
     this.history.show(detail);
     this.components.show(detail);

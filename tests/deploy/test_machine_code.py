@@ -37,7 +37,7 @@ for given in (
 ):
     try:
         insert_ids(*given)
-    except (TypeError, BufferError):
+    except (TypeError, ValueError, BufferError):  # the last two are what NumPy says of its buffers
         print("refused")
 """
 

@@ -30,25 +30,34 @@ class CsvLines:
         Raises:
             WrongUseError: A line is wrong; it is named.
         """
-        texts = self._texts
-        records = csv.reader(texts, strict=True)
-        width = 0
-        while True:
-            begin = texts.begin_record()
-            try:
-                cells = next(records)
-            except StopIteration:
-                break
-            except csv.Error as fault:
-                raise texts.refused(f"is no CSV: {fault}") from None
-            if not cells:
-                continue  # a blank line
-            if not width:
-                self._reading.begin(texts.name, f"line {begin}", cells)
-                width = len(cells)
-                continue
-            if len(cells) != width:
-                raise texts.refused(f"has {len(cells)} cells, the header {width}")
+        name, records = self._texts.name, csv_records(self._texts)
+        header = next(records, None)
+        if header is None:
+            raise WrongUseError(f"{name}: is empty; expected a bill: CSV with a header, or Parquet")
+        self._reading.begin(name, f"line {header[0]}", header[1])
+        for begin, cells in records:
             yield from self._reading.lines(begin, f"line {begin}", cells)
-        if not width:
-            raise WrongUseError(f"{texts.name}: is empty; expected a bill: CSV with a header, or Parquet")
+
+
+def csv_records(texts: TextLines) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line where each record begins, and its cells; the header comes first, blank lines do not.
+
+    Raises:
+        WrongUseError: A record is no CSV, or has not as many cells as the header; it is named.
+    """
+    records = csv.reader(texts, strict=True)
+    width = 0
+    while True:
+        begin = texts.begin_record()
+        try:
+            cells = next(records)
+        except StopIteration:
+            return
+        except csv.Error as fault:
+            raise texts.refused(f"is no CSV: {fault}") from None
+        if not cells:
+            continue  # a blank line
+        width = width or len(cells)
+        if len(cells) != width:
+            raise texts.refused(f"has {len(cells)} cells, the header {width}")
+        yield begin, cells

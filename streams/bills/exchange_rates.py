@@ -5,7 +5,6 @@ A rate is kept as the two numbers that it is made of, so that nothing is rounded
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from schemas.bill_tables import FX_RATES
 from schemas.tables import SCHEMAS
 from streams.bills import values
 from streams.bills.columns import USD
+from streams.bills.csv_lines import csv_records
 from streams.bills.files import BillFile, refused_head
 from streams.bills.loading import BillStore
 from streams.bills.text_lines import TextLines
@@ -215,23 +215,7 @@ def _observed(rows: Iterator[tuple[str, list[str]]], names: list[str]) -> _Found
 
 
 def _rows(name: str, stream: IO[bytes]) -> Iterator[tuple[str, list[str]]]:
-    texts = TextLines(name, stream)
-    records = csv.reader(texts, strict=True)
-    width = 0
-    while True:
-        where = f"{name} line {texts.begin_record()}"
-        try:
-            cells = next(records)
-        except StopIteration:
-            return
-        except csv.Error as fault:
-            raise texts.refused(f"is no CSV: {fault}") from None
-        if not cells:
-            continue
-        width = width or len(cells)
-        if len(cells) != width:
-            raise texts.refused(f"has {len(cells)} cells, the header {width}")
-        yield where, cells
+    return ((f"{name} line {number}", cells) for number, cells in csv_records(TextLines(name, stream)))
 
 
 def _check_code(where: str, currency: str) -> None:

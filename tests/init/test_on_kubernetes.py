@@ -46,15 +46,6 @@ def server(tmp_path: Path) -> Iterator[ApiServerProcess]:
         yield found
 
 
-@pytest.fixture
-def meter(tmp_path: Path) -> Iterator[StartedMeter]:
-    found = StartedMeter(tmp_path)
-    try:
-        yield found
-    finally:
-        found.stop()
-
-
 def held(pod: dict[str, Any]) -> tuple[str, Decimal]:
     """How a pod ended, and what it costs from its binding to the end of its container."""
     (bound,) = (each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")

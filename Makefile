@@ -124,7 +124,7 @@ peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fet
 # The two small ones are parts of the first, for the image: what runs, and what builds the package itself. That of the
 # documentation site stands apart: nothing of it is imported by the project or its tests.
 lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock, -build.lock and -docs.lock anew.
-	@$(COMPILE) --extra embedded --extra jit --extra test --extra dev pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --extra embedded --extra jit --extra pdf --extra test --extra dev pyproject.toml --output-file requirements.lock
 	@$(COMPILE) --constraint requirements.lock --extra embedded pyproject.toml --output-file requirements-runtime.lock
 	@printf '%s\n' setuptools numba llvmlite numpy | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
 	@echo 'mkdocs-material>=9.8,<10' | $(COMPILE) --constraint requirements.lock - --output-file requirements-docs.lock >/dev/null

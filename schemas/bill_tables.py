@@ -4,11 +4,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.column_types import BILLED, LABELS, MILLI, SECOND, TEXT, schema_of
+from schemas.column_types import BILLED, DOLLARS, LABELS, MILLI, SECOND, TEXT, schema_of
 
 BILL_LINES: Final = "bill_lines"
 BILL_LOADS: Final = "bill_loads"
 FX_RATES: Final = "fx_rates"
+BILL_PARTS: Final = "bill_parts"
+JOB_BILLS: Final = "job_bills"
+ALLOCATED_MONTHS: Final = "allocated_months"
+CLOSED_MONTHS: Final = "closed_months"
+CLOSED_CHARGES: Final = "closed_charges"
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     BILL_LINES: schema_of(
@@ -82,10 +87,93 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
+    BILL_PARTS: schema_of(
+        month=SECOND,
+        allocation=pa.int64(),  # of the month, by `allocated_months`
+        load_id=TEXT,
+        line=pa.int64(),
+        kind=TEXT,  # jobs, idle, unallocated
+        job_id=TEXT,
+        cluster=TEXT,  # of idle time
+        gpu_type=TEXT,
+        account=TEXT,  # of what nobody used; a credit may follow other services than its own
+        provider=TEXT,
+        service=TEXT,
+        how=TEXT,  # resource, tag, account; empty: nobody used it
+        cost=TEXT,  # billed, effective, list
+        usd=BILLED,
+        version=pa.uint64(),
+    ),
+    JOB_BILLS: schema_of(
+        month=SECOND,
+        allocation=pa.int64(),
+        job_id=TEXT,
+        metered_usd=BILLED,  # what a provider bills of it: GPUs, compute, network, storage
+        only_metered_usd=BILLED,  # of it, what no bill covers yet
+        billed_usd=BILLED,
+        effective_usd=BILLED,
+        list_usd=BILLED,
+        causes=DOLLARS,  # what the variance of the effective cost comes from
+        version=pa.uint64(),
+    ),
+    ALLOCATED_MONTHS: schema_of(
+        month=SECOND,
+        allocation=pa.int64(),  # the one that counts
+        jobs=pa.int64(),
+        parts=pa.int64(),
+        metered_usd=BILLED,
+        time=MILLI,
+        version=pa.uint64(),
+    ),
+    CLOSED_MONTHS: schema_of(
+        month=SECOND,
+        closed=MILLI,
+        manifest=TEXT,  # JSON, as it was signed
+        signature=TEXT,
+        key_id=TEXT,
+        version=pa.uint64(),
+    ),
+    CLOSED_CHARGES: schema_of(
+        month=SECOND,
+        of_month=SECOND,  # another one than `month`: what came later for it
+        kind=TEXT,
+        team=TEXT,
+        project=TEXT,
+        owner=TEXT,
+        experiment=TEXT,
+        job_id=TEXT,
+        account=TEXT,  # of kind `unallocated`
+        provider=TEXT,
+        service=TEXT,
+        gpu_milli_ms=pa.int64(),
+        cost_usd=BILLED,
+        idle_usd=BILLED,
+        overcommitted_cost_usd=BILLED,
+        billed_usd=BILLED,
+        unallocated_usd=BILLED,
+        only_metered_usd=BILLED,
+        license_cost_usd=BILLED,
+        labor_cost_usd=BILLED,
+        overhead_cost_usd=BILLED,
+        charge_usd=BILLED,
+        reason=TEXT,  # of an adjustment
+        version=pa.uint64(),
+    ),
 }
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     BILL_LINES: ("load_id", "line"),
     BILL_LOADS: ("load_id", "invoice_issuer_name", "billing_account_id", "billing_period_start"),
     FX_RATES: ("currency", "day"),
+    BILL_PARTS: (
+        *("month", "allocation", "load_id", "line", "kind", "job_id", "cluster", "gpu_type"),
+        *("account", "provider", "service", "how", "cost"),
+    ),
+    JOB_BILLS: ("month", "allocation", "job_id"),
+    ALLOCATED_MONTHS: ("month",),
+    CLOSED_MONTHS: ("month",),
+    CLOSED_CHARGES: (
+        *("month", "of_month", "kind", "team", "project", "owner", "experiment", "job_id"),
+        *("account", "provider", "service"),
+    ),
 }

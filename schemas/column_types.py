@@ -10,6 +10,7 @@ MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
 BILLED: Final = pa.decimal128(38, 18)  # Decimal(38, 18): a bill's amounts, finer than nano-dollars
 COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
 LABELS: Final = pa.map_(pa.string(), pa.string())
+DOLLARS: Final = pa.map_(pa.string(), BILLED)  # Map(String, Decimal(38, 18)): amounts by name
 OFFSETS: Final = pa.list_(pa.uint32())  # Array(UInt32)
 INSTANTS: Final = pa.list_(pa.int64())  # Array(Int64): ms since 1970
 NAMES: Final = pa.list_(pa.string())  # Array(String)

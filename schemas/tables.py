@@ -475,4 +475,5 @@ MONTHLY: Final = {
     NODE_HOURS: "hour",
     BURN_RATES: "time",
     bill_tables.BILL_LINES: "billing_period_start",
+    bill_tables.BILL_PARTS: "month",
 }

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,11 +10,9 @@ import pyarrow as pa
 
 from schemas.bill_tables import BILL_LINES, BILL_LOADS, FX_RATES
 from schemas.escaping import visible
-from sinks.query.process import ENVIRONMENT
 from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.loading import BillStore
 from streams.bills.loading_wire import (
-    MESSAGE_MAX_BYTES,
     LoadEnd,
     LoadRequest,
     StoreCall,
@@ -31,11 +21,10 @@ from streams.bills.loading_wire import (
     with_table,
 )
 from streams.bills.outcome import LoadedFile
+from streams.bills.process_apart import ProcessApart
 from streams.bills.reading import NOTHING_ASKED, AskedFormat
 from streams.errors import TrainfareError, WrongUseError
 
-_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from streams.bills.child import main; main()"
-_ROOT: Final = str(Path(__file__).resolve().parents[2])
 CPU_S: Final = 1_800
 #: Private memory: a column of Parquet, a batch of lines as Python has them, and what is made of them.
 MEMORY_BYTES: Final = 2 * 2**30
@@ -64,18 +53,7 @@ class BillLoad:
         is_rates: bool = False,
     ) -> None:
         self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES, asked, is_rates)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            found = [_ROOT, *(path for path in sys.path if path and path != _ROOT)]
-            self._process = subprocess.Popen(  # a fixed list, no shell
-                [sys.executable, "-I", "-S", "-c", _START, *found],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=ENVIRONMENT,
-                start_new_session=True,
-            )
-        self._channel = Connection(ours.detach())
+        self._process = ProcessApart("streams.bills.child")
 
     def run(self, store: BillStore) -> list[LoadedFile] | list[RatesLoaded]:
         """Load the files into the store; return what became of each.
@@ -86,13 +64,13 @@ class BillLoad:
             SinkError: The store did not take the lines; the same load again completes it.
         """
         try:
-            self._channel.send_bytes(msgspec.json.encode(self._asked))
+            self._process.send(msgspec.json.encode(self._asked))
             while True:
-                head, rows = table_of(self._channel.recv_bytes(MESSAGE_MAX_BYTES))
+                head, rows = table_of(self._process.received())
                 message = msgspec.json.decode(head, type=StoreCall | LoadEnd)
                 if isinstance(message, LoadEnd):
                     break
-                self._channel.send_bytes(_answer(store, message, rows))
+                self._process.send(_answer(store, message, rows))
         except (EOFError, OSError) as gone:
             raise TrainfareError(
                 f"the process that reads bills ended early: the files need more than {MEMORY_BYTES >> 20} MiB of memory or "
@@ -106,15 +84,11 @@ class BillLoad:
 
     def kill(self) -> None:
         """End the process; `run` ends then."""
-        if self._process.poll() is None:
-            with suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def close(self) -> None:
         """End the process and free what it held."""
-        self.kill()
-        self._process.wait()
-        self._channel.close()
+        self._process.close()
 
 
 def _answer(store: BillStore, call: StoreCall, rows: pa.Table | None) -> bytes:

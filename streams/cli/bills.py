@@ -138,9 +138,29 @@ def load(
         return
     settings = settings_for(data)
     with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
-        loaded = store.load_bills(files, asked, replace=replace)
-    for each in loaded:
-        _say_loaded(each)
+        for each in store.load_bills(files, asked, replace=replace):
+            _say_loaded(each)
+        store.allocate_bills()
+
+
+def allocate(
+    data: DataOption = None,
+    month: MonthOption = "",
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Put each line of the bills on the jobs that it is for; without --month of all months whose bills or meter have changed."""
+    check_one_of(data, url)
+    settings = settings_for(data)
+    with reader(settings) if url is None else reader_at(url, settings, writes=True) as store:
+        found = store.allocate_bills([month] if month else [])
+    rows = [
+        (*each[:3], *(usd(each[at]) if form is OutputFormat.table else each[at] for at in (3, 4, 5)))
+        for each in found
+    ]
+    write(Grid(("month", "lines", "jobs", "to_jobs_usd", "to_idle_usd", "to_nobody_usd"), rows), form)
+    if not found and form is OutputFormat.table:
+        sys.stdout.write("nothing has changed since bills were allocated last\n")
 
 
 def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = OutputFormat.table) -> None:

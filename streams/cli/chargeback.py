@@ -18,12 +18,13 @@ from streams.cli.reading import reader
 from streams.cli.spans import days_of_month
 from streams.costs.charge_sql import BillCost
 from streams.costs.shares import Rule
+from streams.costs.variance import CAUSE_COLUMNS
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from streams.cli.chargeback_input import BillsOfMonth
     from streams.costs.charge_lines import Where
     from streams.costs.charging import Charged
+    from streams.costs.month_reader import BillsOfMonth
 
 _LEVELS: Final = ("team", "project", "owner", "experiment", "job")
 _WHERE: Final = ("account", "provider", "service")
@@ -35,6 +36,7 @@ _MAY_BE_EMPTY: Final = (
     "license_cost_usd",
     "labor_cost_usd",
     "overhead_cost_usd",
+    *CAUSE_COLUMNS,
 )
 _SUMS: Final = ("metered_usd", "overcommitted_cost_usd", "billed_usd", "unallocated_usd", "only_metered_usd")
 _APART: Final = ("license_cost_usd", "labor_cost_usd", "overhead_cost_usd")
@@ -85,6 +87,13 @@ def chargeback(
             help="Show the charge in this currency, too, at the last rate of the month: e.g. EUR.",
         ),
     ] = "",
+    is_explained: Annotated[
+        bool,
+        typer.Option(
+            "--variance",
+            help="Also why jobs were billed otherwise than metered, in dollars by cause, and which prices would be right.",
+        ),
+    ] = False,
     form: Annotated[
         ChargebackFormat, typer.Option("--format", "-f", help="table, csv, json or parquet.")
     ] = ChargebackFormat.table,
@@ -93,9 +102,11 @@ def chargeback(
     ] = None,
 ) -> None:
     """Charge a month to those who caused it; the parts sum exactly to the bill and what is only metered."""
-    from streams.cli.chargeback_input import MonthReader
+    from streams.cli.chargeback_variance import right_prices_of, show_prices, with_variance
     from streams.cli.shown_currency import rate_of, with_currency
+    from streams.costs.allocating import month_bills
     from streams.costs.charging import Rules, charges
+    from streams.costs.month_reader import MonthReader
 
     if (form is ChargebackFormat.parquet) != (out is not None):
         raise WrongUseError("--format parquet needs --out FILE, and no other format takes it")
@@ -105,11 +116,18 @@ def chargeback(
     first, until = days_of_month(month)
     span = {"first": first, "until": until}
     shown = where_of(where or [])
+    if is_explained and where:
+        raise WrongUseError("--variance is of whole jobs: it takes no --where")
+    rules = Rules(idle, share_unallocated, shown)
     with reader(settings_for(data)) as store:
         source = MonthReader(store, span, levels, cost)
-        charged = charges(source.month(), Rules(idle, share_unallocated, shown))
+        bills = month_bills(store, source, cost, rules) if is_explained else None
+        charged = charges(source.month(), rules) if bills is None else bills.charged
+        prices = [] if bills is None else right_prices_of(store, bills, span)
         rate = rate_of(store, currency, until) if currency else None
     grid = _grid(levels, charged)
+    if bills is not None:
+        grid = with_variance(grid, bills, len(levels))
     if rate is not None:
         grid = with_currency(grid, rate)
     totals = _totals(charged)
@@ -123,12 +141,14 @@ def chargeback(
             "totals": totals,
             "rows": grid.records(),
             **({} if rate is None else {"rate": rate.record()}),
+            **({} if bills is None else {"prices": prices}),
         }
         sys.stdout.write(to_json(found) + "\n")
     elif form is ChargebackFormat.csv:
         write(grid, OutputFormat.csv)
     else:
-        _show(grid, totals, len(levels), cost)
+        _show(grid, totals, cost)
+        show_prices(prices)
         if rate is not None:
             sys.stdout.write(f"{rate.converted(totals['charge_usd'])} at {rate.words()}\n")
     notes = _notes(charged, source.bills, cost, month, is_dropped=source.is_dropped)
@@ -166,16 +186,15 @@ def _totals(charged: Charged) -> dict[str, object]:
     return {name: total(charged.rows, name) for name in (*_SUMS, *_APART, "charge_usd")}
 
 
-def _show(grid: Grid, totals: dict[str, object], levels: int, cost: BillCost) -> None:
-    names = levels + 1 + len(_WHERE)
-    dollars = grid.columns.index("charge_usd") + 1
+def _show(grid: Grid, totals: dict[str, object], cost: BillCost) -> None:
+    money = [column.endswith("_usd") for column in grid.columns]
     shown = [
         at
         for at, column in enumerate(grid.columns)
         if column not in _MAY_BE_EMPTY or any(row[at] for row in grid.rows)
     ]
     rows = [
-        ["" if row[at] is None else usd(row[at]) if names <= at < dollars else plain(row[at]) for at in shown]
+        ["" if row[at] is None else usd(row[at]) if money[at] else plain(row[at]) for at in shown]
         for row in grid.rows
     ]
     write(Grid(tuple(grid.columns[at] for at in shown), rows), OutputFormat.table)

@@ -42,6 +42,7 @@ def load(
     settings = settings_for(data)
     with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
         found = store.load_rates(files)
+        store.allocate_bills()
     for each in found:
         sys.stdout.write(
             f"{visible(each.name)}: {each.rates} rates of {each.currencies} currencies, {each.first_day} to {each.last_day}; "

@@ -45,6 +45,10 @@ SELECT attempt, state, reason, started, ended, gpu_count, cloud, region, gpu_typ
        toDecimal64(wall_clock_ms / 3600000, 3) AS wall_clock_h
 FROM attempts FINAL WHERE job_id = {job:String} ORDER BY attempt
 """
+_BILLED = """
+SELECT toString(month) AS month, metered_usd, only_metered_usd, billed_usd, effective_usd, variance_usd, causes, provisional
+FROM billed_jobs WHERE job_id = {job:String} ORDER BY month
+"""
 _PHASES = """
 SELECT attempt, phase, component, sku, unit, sum(quantity) AS quantity, sum(cost_usd) AS cost_usd,
        sum(lost_cost_usd) AS lost_cost_usd
@@ -102,6 +106,7 @@ def job(
         phases = store.ask(_PHASES, job=job_id)
         run = _run_of(store, job_id)
         similar = _similar_of(store, job_id)
+        billed = store.records(_BILLED, job=job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
     if form is OutputFormat.json:
@@ -111,6 +116,7 @@ def job(
                     **costs,
                     "by_attempt": tried.records(),
                     "by_phase": spent.records(),
+                    "billed": billed,
                     "run": run,
                     "similar": similar,
                     "dead_letters": refused.records(),
@@ -124,6 +130,7 @@ def job(
             sys.stderr.write(f"trainfare: {said}\n")
     else:
         _show(costs, tried, spent)
+        _show_billed(billed)
         _show_similar(similar)
         if run is not None:
             _show_run(run)
@@ -147,6 +154,26 @@ def _similar_of(store: Reader, job_id: str) -> dict[str, Any]:
     from streams.estimate.similar import known_similar_jobs, similar_object  # loads the engine
 
     return similar_object(known_similar_jobs(store.records, job_id))
+
+
+def _show_billed(billed: list[dict[str, Any]]) -> None:
+    """Print what bills put on the job by month, and why that is not what was metered; nothing without a bill."""
+    if not billed:
+        return
+    sys.stdout.write("\nBilled (USD)\n")
+    rows = [
+        (
+            each["month"][:7],
+            *(usd(each[name]) for name in ("metered_usd", "billed_usd", "effective_usd", "variance_usd")),
+            ", ".join(f"{cause} {usd(amount)}" for cause, amount in sorted(dict(each["causes"]).items())),
+            f"provisional: {usd(each['only_metered_usd'])} on no bill yet"
+            if each["provisional"]
+            else "reconciled",
+        )
+        for each in billed
+    ]
+    columns = ("month", "metered_usd", "billed_usd", "effective_usd", "variance_usd", "causes", "state")
+    write(Grid(columns, rows), OutputFormat.table)
 
 
 def _show_similar(similar: dict[str, Any]) -> None:

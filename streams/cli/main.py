@@ -47,6 +47,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "chargeback:chargeback",
         "trainfare chargeback --month 2026-10 --by team,project --idle weighted --data ./meter",
     ),
+    ("close", "close:close", "trainfare close 2026-10 --data ./meter"),
+    (
+        "statement",
+        "statement:statement",
+        "trainfare statement --team vision --month 2026-10 --format pdf --out vision.pdf --data ./meter",
+    ),
     ("idle", "idle:idle", "trainfare idle --by team --per day --data ./meter"),
     ("budgets", "budgets:budgets", "trainfare budgets --data ./meter"),
     ("gate", "gate:gate", "trainfare gate --team vision --need 120 --data ./meter"),
@@ -86,6 +92,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "Providers' bills beside what was metered.",
         (
             ("load", "bills:load", "trainfare bills load october.csv.gz --data ./meter"),
+            ("allocate", "bills:allocate", "trainfare bills allocate --month 2026-10 --data ./meter"),
             ("list", "bills:list_", "trainfare bills list --data ./meter"),
             (
                 "reconcile",

@@ -19,11 +19,15 @@ from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
     from streams.bills.exchange_rates import RatesLoaded
     from streams.bills.outcome import LoadedFile
     from streams.bills.reading import AskedFormat
+    from streams.costs.allocating import AllocatedMonth
+    from streams.costs.closing import ClosedMonth, ClosingRules
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
@@ -65,6 +69,20 @@ class AnswerSource(Protocol):
 
     def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
         """Load files of exchange rates; return what became of each."""
+        ...
+
+    def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
+        """Allocate the bills of months to jobs, without months of all that are due; return what became of each."""
+        ...
+
+    def close_month(
+        self, month: str, rules: ClosingRules, *, is_forced: bool
+    ) -> tuple[ClosedMonth, list[str]]:
+        """Close a month; return what is stored of it, and the closed months that could not be adjusted."""
+        ...
+
+    def is_signed(self, closed: ClosedMonth) -> bool | None:
+        """Whether the meter's key made the signature of a closed month; None: there is no key."""
         ...
 
     @property
@@ -124,6 +142,28 @@ class Reader:
         """
         return self._source.load_rates(files)
 
+    def allocate_bills(self, months: Sequence[str] = ()) -> list[AllocatedMonth]:
+        """Allocate the bills of months to jobs, without months of all that are due; return what became of each.
+
+        Raises:
+            WrongUseError: One is no month.
+        """
+        return self._source.allocate_bills(months)
+
+    def close_month(
+        self, month: str, rules: ClosingRules, *, is_forced: bool
+    ) -> tuple[ClosedMonth, list[str]]:
+        """Close a month; return what is stored of it, and the closed months that could not be adjusted.
+
+        Raises:
+            WrongUseError: It is closed, has not ended, or is not reconciled.
+        """
+        return self._source.close_month(month, rules, is_forced=is_forced)
+
+    def is_signed(self, closed: ClosedMonth) -> bool | None:
+        """Whether the meter's key made the signature of a closed month; None: there is no key."""
+        return self._source.is_signed(closed)
+
     @property
     def store(self) -> ClickHouseStore | None:
         """The store to write to, if this process has it open."""
@@ -133,8 +173,9 @@ class Reader:
 class _Opened:
     """A store that this process has open."""
 
-    def __init__(self, store: ClickHouseStore) -> None:
+    def __init__(self, store: ClickHouseStore, closing_key: SecretStr | None = None) -> None:
         self.store = self._store = store
+        self._closing_key = closing_key
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
         return self._store.ask(sql, parameters)
@@ -181,6 +222,40 @@ class _Opened:
         except UNPACK_ERRORS as fault:
             raise WrongUseError(unpack_refusal(fault)) from None
 
+    def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
+        from streams.clock import SystemClock
+        from streams.costs.allocating import allocate, due_months
+        from streams.costs.month_store import OpenMonthStore
+
+        store = OpenMonthStore(self._store)
+        now_ms = SystemClock().now_ms()
+        return [allocate(store, each, now_ms) for each in months or due_months(store)]
+
+    def close_month(
+        self, month: str, rules: ClosingRules, *, is_forced: bool
+    ) -> tuple[ClosedMonth, list[str]]:
+        from streams.clock import SystemClock
+        from streams.costs.closing import close
+        from streams.costs.closing_key import closing_key
+        from streams.costs.month_store import OpenMonthStore
+
+        key = closing_key(self._store.target, self._closing_key, may_make=True)
+        assert key is not None
+        return close(
+            OpenMonthStore(self._store),
+            month,
+            rules,
+            SystemClock().now_ms(),
+            lambda manifest: (key.signature(manifest), key.key_id),
+            is_forced=is_forced,
+        )
+
+    def is_signed(self, closed: ClosedMonth) -> bool | None:
+        from streams.costs.closing_key import closing_key
+
+        key = closing_key(self._store.target, self._closing_key, may_make=False)
+        return None if key is None else key.holds(closed.manifest, closed.signature)
+
     def audited(self) -> None:
         return None
 
@@ -212,7 +287,7 @@ def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
     try:
         for part in store.lost_parts:
             sys.stderr.write(f"trainfare: {part} was set aside: its rows are missing from what follows\n")
-        yield Reader(_Opened(store))
+        yield Reader(_Opened(store, settings.web.closing_key))
     finally:
         store.close()
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from streams.bills.exchange_rates import RatesLoaded
     from streams.bills.outcome import LoadedFile
     from streams.bills.reading import AskedFormat
+    from streams.costs.allocating import AllocatedMonth
+    from streams.costs.closing import ClosedMonth, ClosingRules
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
@@ -240,6 +242,54 @@ class RemoteReader:
         from streams.bills.exchange_rates import RatesLoaded  # loads Arrow's reader of Parquet
 
         return self._sent(files, {"is_rates": True}, "rates", list[RatesLoaded])
+
+    def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
+        """Let the worker allocate the bills of months to jobs, without months of all that are due.
+
+        Raises:
+            WrongUseError: One is no month.
+            TrainfareError: The token may not write, or the worker does not answer.
+        """
+        from streams.costs.allocating import AllocatedMonth
+
+        body, headers = orjson.dumps({"months": [*months]}), {"Content-Type": "application/json"}
+        self._pool.answer_s = _LOAD_S
+        data = self._answer("POST", "/api/v1/bills/allocations", headers, body, read_s=_LOAD_S)
+        try:
+            return self._decoded(self._decoded(data, dict[str, msgspec.Raw])["months"], list[AllocatedMonth])
+        except KeyError as fault:
+            raise self._stranger() from fault
+
+    def close_month(
+        self, month: str, rules: ClosingRules, *, is_forced: bool
+    ) -> tuple[ClosedMonth, list[str]]:
+        """Let the worker close a month; return what is stored of it, and the closed months that could not be adjusted.
+
+        Raises:
+            WrongUseError: It is closed, has not ended, or is not reconciled.
+            TrainfareError: The token may not write, or the worker does not answer.
+        """
+        from streams.costs.closing import ClosedMonth
+
+        asked = {"month": month, **msgspec.to_builtins(rules), "unreconciled": is_forced}
+        body, headers = orjson.dumps(asked), {"Content-Type": "application/json"}
+        self._pool.answer_s = _LOAD_S
+        data = self._answer("POST", "/api/v1/closings", headers, body, read_s=_LOAD_S)
+        found = self._decoded(data, dict[str, msgspec.Raw])
+        try:
+            return self._decoded(found["closed"], ClosedMonth), self._decoded(found["skipped"], list[str])
+        except KeyError as fault:
+            raise self._stranger() from fault
+
+    def is_signed(self, closed: ClosedMonth) -> bool | None:
+        """Whether the worker's key made the signature of a closed month; None: it has no key.
+
+        Raises:
+            TrainfareError: The token may not query, or the worker does not answer.
+        """
+        path = f"/api/v1/closings/{quote(closed.month, safe='')}"
+        found: dict[str, Any] = orjson.loads(self._answer("GET", path, {"Accept": "application/json"}, None))
+        return found.get("is_signed")
 
     def _sent(
         self, files: Sequence[Path], given: Mapping[str, object], of: str, kind: type[_Decoded]

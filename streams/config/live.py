@@ -315,6 +315,11 @@ class WebSettings(Group):
         "token, for seven days: at least 32 characters, the same in all workers. Without it such links ask for `write_token`. "
         "Another key ends all links that were sent.",
     )
+    closing_key: SecretStr | None = Field(
+        default=None,
+        description="Signs the manifests of closed months (`trainfare close`), at least 32 characters, the same wherever months are "
+        "closed and verified. Without it the data directory has a key of its own, in its file `closing_key`; a ClickHouse server needs it.",
+    )
     session_ms: int = Field(
         default=43_200_000,
         ge=60_000,
@@ -370,7 +375,7 @@ class WebSettings(Group):
             raise ValueError("expected at least 16 characters")
         return token
 
-    @field_validator("act_link_key")
+    @field_validator("act_link_key", "closing_key")
     @classmethod
     def _hard_to_guess(cls, key: SecretStr | None) -> SecretStr | None:
         if key is not None and len(key.get_secret_value()) < 32:

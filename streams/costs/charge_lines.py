@@ -6,7 +6,8 @@ The parts of a line sum exactly to it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_S
@@ -21,6 +22,15 @@ _DAYS_MAX: Final = 62
 
 #: (JOBS, job id), (IDLE, cluster, GPU type), (UNALLOCATED, account, provider, service).
 Recipient = tuple[str, ...]
+
+
+class How(StrEnum):
+    """By what a line, or a part of it, found who bears it."""
+
+    RESOURCE = "resource"
+    TAG = "tag"  # `trainfare_job`
+    ACCOUNT = "account"  # it follows what usage of its account puts on each
+    NONE = ""  # nobody used it
 
 
 class Metered(NamedTuple):
@@ -67,6 +77,13 @@ class ChargedLine(NamedTuple):
     end_s: int
     amount: int
     billed: int  # by it the account of a resource is found
+    cause: str = "usage"  # what sets it apart from what was metered, see `streams.costs.variance`
+    load_id: str = ""
+    line: int = 0
+
+
+#: Called with each part of each line: who bears it, how they were found, and how much it is.
+PartSeen = Callable[[ChargedLine, Recipient, How, int], None]
 
 
 class Where(NamedTuple):
@@ -183,9 +200,15 @@ class LineCharges:
     """
 
     def __init__(
-        self, metered: Sequence[Metered], idle: Sequence[IdleNode], jobs: Container[str], where: Where
+        self,
+        metered: Sequence[Metered],
+        idle: Sequence[IdleNode],
+        jobs: Container[str],
+        where: Where,
+        seen: PartSeen | None = None,
     ) -> None:
         self._metered, self._idle, self._jobs, self._where = metered, idle, jobs, where
+        self._seen = seen
         self._known = ({each.resource for each in metered} | {each.node for each in idle}) - {""}
         self._without_account = {each.resource for each in metered if not each.account}
         self._without_account |= {each.node for each in idle if not each.account}
@@ -219,12 +242,15 @@ class LineCharges:
             self._follow(line)
 
     def _put_days(self, line: ChargedLine, usage: ResourceUse | None) -> None:
+        borne: dict[Recipient, int] = defaultdict(int)
         for day, amount in largest_remainder(line.amount, days_of(line)).items():
             weights = {} if usage is None else self._users(day, line, usage)
             if usage is not None:
                 self.billed_resources.add((day, line.account, line.resource))
             for recipient, part in largest_remainder(amount, weights or {_nobody(line): 1}).items():
                 self._put(line, day, recipient, part)
+                borne[recipient] += part
+        self._tell(line, borne, How.TAG if line.job_id in self._jobs else How.RESOURCE)
 
     def _users(self, day: int, line: ChargedLine, usage: ResourceUse) -> Mapping[Recipient, int]:
         if line.job_id in self._jobs:
@@ -244,9 +270,16 @@ class LineCharges:
 
     def _follow(self, line: ChargedLine) -> None:
         weights = self._account_shares(line)
-        for recipient, part in largest_remainder(line.amount, weights or {_nobody(line): 1}).items():
+        borne = largest_remainder(line.amount, weights or {_nobody(line): 1})
+        for recipient, part in borne.items():
             if self._where.has_line(line):
                 self.amounts[recipient] += part
+        self._tell(line, borne, How.ACCOUNT)
+
+    def _tell(self, line: ChargedLine, borne: Mapping[Recipient, int], how: How) -> None:
+        if self._seen is not None:
+            for recipient, part in borne.items():
+                self._seen(line, recipient, How.NONE if recipient[0] == UNALLOCATED else how, part)
 
     def _account_shares(self, line: ChargedLine) -> Mapping[Recipient, int]:
         """What usage of the line's account put on each: of its service and days, else of less and less of both."""

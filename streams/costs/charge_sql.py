@@ -147,11 +147,25 @@ SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.se
     l.charge_category = 'Usage' AND NOT l.is_correction AS is_usage,
     l.charge_category IN ('Tax', 'Credit', 'Adjustment') OR l.is_correction OR l.AMOUNT < 0 AS is_adjusting,
     toInt64(toUnixTimestamp(l.charge_period_start)) AS start_s, toInt64(toUnixTimestamp(l.charge_period_end)) AS end_s,
-    assumeNotNull(l.AMOUNT) AS amount, assumeNotNull(l.billed_usd) AS billed
+    assumeNotNull(l.AMOUNT) AS amount, assumeNotNull(l.billed_usd) AS billed,
+    multiIf(
+        l.is_correction OR l.charge_period_end <= l.billing_period_start, 'late_line',
+        l.charge_category != 'Usage', lower(toString(l.charge_category)),
+        l.commitment_discount_id != '', 'commitment',
+        l.list_unit_price = 0 AND l.pricing_quantity > 0, 'tier',
+        'usage') AS cause,
+    l.sku_id, toString(l.pricing_unit) AS pricing_unit, l.load_id, l.line
 FROM billed_lines AS l
 WHERE <of month> AND isNotNull(l.billed_usd) AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
     AND NOT ({without_commitments:Bool} AND <commitment>)
 ORDER BY l.line
+""")
+#: SKUs that have several list prices in an account; as `unit_prices` of `billed_lines`, which every page would compute anew.
+TIERS: Final = _filled("""
+SELECT l.billing_account_id, l.account, l.sku_id, toString(l.pricing_unit) AS pricing_unit
+FROM billed_lines AS l WHERE <of month>
+GROUP BY l.billing_account_id, l.account, l.sku_id, pricing_unit
+HAVING uniqExact(l.list_unit_price) > 1
 """)
 #: Days of the month on which a bill has usage of an account, which what was metered gives way to. Late lines are no bill.
 COVERED: Final = _filled("""

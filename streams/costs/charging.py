@@ -19,6 +19,7 @@ from streams.costs.charge_lines import (
     IdleNode,
     LineCharges,
     Metered,
+    PartSeen,
     Where,
 )
 from streams.costs.providers import same_provider
@@ -84,12 +85,22 @@ class Rules(NamedTuple):
     where: Where = Where()
 
 
+@dataclass
+class JobMetered:
+    """What a provider bills of a job, as it was metered, in nano-dollars."""
+
+    metered: int = 0
+    only_metered: int = 0  # no bill covers its account and day
+    without_line: int = 0  # one does, and has no line of its resource
+
+
 class Charged(NamedTuple):
     """The rows of a month, and what of its metered cost the reader may wonder about."""
 
     rows: list[Charge]
     without_line_usd: Decimal  # a bill covers its account and day, and has no line of its resource
     without_account_usd: Decimal  # it has no account, and no bill has its resource
+    jobs: Mapping[str, JobMetered]
 
 
 @dataclass
@@ -120,13 +131,18 @@ class _IdlePool:
     weights: dict[Names, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def charges(month: Month, rules: Rules) -> Charged:
+def charges(month: Month, rules: Rules, seen: PartSeen | None = None) -> Charged:
     """What each row bears.
 
     A billed line is shared out to units of the last digit that a bill has (a nano-dollar at least), by largest remainder.
+
+    Args:
+        month: What is charged.
+        rules: How.
+        seen: Called with what each line puts on each job, on idle time and on nobody, before anything is shared by a rule.
     """
     lines = LineCharges(
-        [*month.metered, *month.late_metered], [*month.idle, *month.late_idle], month.names, rules.where
+        [*month.metered, *month.late_metered], [*month.idle, *month.late_idle], month.names, rules.where, seen
     )
     lines.take(month.lines or ())
     lines.finish()
@@ -146,6 +162,7 @@ class _Charging:
         self._users: dict[
             str, dict[str, dict[Names, int]]
         ] = {}  # account, cloud: what each group was metered
+        self._jobs: dict[str, JobMetered] = defaultdict(JobMetered)
         self._without_line = self._without_account = 0
 
     def charged(self) -> Charged:
@@ -158,6 +175,7 @@ class _Charging:
             self._rows(),
             self._usd(self._without_line, NANO_PLACES),
             self._usd(self._without_account, NANO_PLACES),
+            self._jobs,
         )
 
     def _add_metered(self) -> None:
@@ -178,9 +196,13 @@ class _Charging:
             sums.license, sums.labor, sums.overhead = (
                 one + more for one, more in zip((sums.license, sums.labor, sums.overhead), apart, strict=True)
             )
-            sums.only_metered += self._only_metered(
-                each.day, account, each.cloud, each.resource, each.usd_nano
-            )
+            missing = self._without_line
+            only = self._only_metered(each.day, account, each.cloud, each.resource, each.usd_nano)
+            sums.only_metered += only
+            job = self._jobs[each.job_id]
+            job.metered += each.usd_nano
+            job.only_metered += only
+            job.without_line += self._without_line - missing
 
     def _add_idle(self) -> None:
         for each in self._month.idle:

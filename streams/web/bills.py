@@ -13,16 +13,26 @@ from typing import Final
 
 import msgspec
 from aiohttp import web
+from pydantic import SecretStr
 
 from schemas.escaping import visible
+from sinks.clickhouse import ClickHouseStore
 from streams.bills.apart import BillLoad
 from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.reading import AskedFormat
+from streams.costs.allocating import month_span
+from streams.costs.charge_sql import BillCost
+from streams.costs.closing import ClosingRules
+from streams.costs.closing_key import closing_key
+from streams.costs.month_store import OpenMonthStore
+from streams.costs.shares import Rule
+from streams.costs.verifying import found_closed
 from streams.errors import TrainfareError, WrongUseError
 from streams.memory_budget import MemoryBudget
 from streams.threads import Threads
 from streams.web.bill_uploads import FILES_MAX, FORGOTTEN_AFTER_MS, BillUploads
 from streams.web.errors import ApiError
+from streams.web.month_work import MonthWork
 from streams.web.parameters import parameters
 from streams.web.received_body import received_body
 from streams.web.request_body import json_body
@@ -38,6 +48,7 @@ _ARRIVING_MAX_BYTES: Final = 8 * 2**20
 _ASKED_MAX_BYTES: Final = 2**20
 _NAME_MAX_CHARS: Final = 4_096
 _GIVEN_MAX_CHARS: Final = 256
+_MONTHS_MAX: Final = 120
 _UPLOAD: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -52,6 +63,18 @@ class _AskedLoad(msgspec.Struct, forbid_unknown_fields=True):
     is_rates: bool = False
 
 
+class _AskedMonths(msgspec.Struct, forbid_unknown_fields=True):
+    months: list[str] = []
+
+
+class _AskedClosing(msgspec.Struct, forbid_unknown_fields=True):
+    month: str
+    cost: BillCost = BillCost.effective
+    idle: Rule = Rule.NONE
+    share_unallocated: Rule = Rule.NONE
+    unreconciled: bool = False
+
+
 class BillEndpoint:
     """The endpoint of one server.
 
@@ -59,12 +82,18 @@ class BillEndpoint:
         store: Where bills go; None: this process loads none.
         wall_ms: Log time, ms since 1970; what a load is stamped with.
         now_ms: A monotonic clock.
+        closing_key: Signs the manifests of closed months; None: the data directory has one.
     """
 
     def __init__(
-        self, store: StoreReader | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]
+        self,
+        store: StoreReader | None,
+        wall_ms: Callable[[], int],
+        now_ms: Callable[[], int],
+        closing_key: SecretStr | None = None,
     ) -> None:
         self._store = store
+        self._closing_key = closing_key
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._uploads = BillUploads()
@@ -146,6 +175,85 @@ class BillEndpoint:
             },
         )
         return _json({"rates" if asked.is_rates else "files": loaded})
+
+    async def allocate(self, request: web.Request, caller: Caller) -> web.Response:
+        """Allocate the bills of months to jobs; without months of all whose bills or meter have changed.
+
+        Raises:
+            ApiError: A month is none, or the store did not take the rows.
+        """
+        store = self._checked_store()
+        asked = await json_body(request, _ASKED_MAX_BYTES, _AskedMonths, '{"months": ["2026-10"]}')
+        if len(asked.months) > _MONTHS_MAX:
+            raise ApiError(400, f"months: {_MONTHS_MAX} at most")
+        try:
+            for each in asked.months:
+                month_span(each)
+            async with self._turn:
+                work = MonthWork.allocating(asked.months, self._wall_ms())
+                try:
+                    months = await store.run(work.allocated)
+                except asyncio.CancelledError:
+                    work.kill()  # its sender has left
+                    raise
+        except WrongUseError as wrong:
+            raise ApiError(400, str(wrong), "bill_refused") from wrong
+        except TrainfareError as fault:
+            raise ApiError(503, str(fault), "allocation_failed") from fault
+        logger.info(
+            "bills allocated", extra={"months": len(months), "by": caller.token, "address": caller.address}
+        )
+        return _json({"months": months})
+
+    async def close_month(self, request: web.Request, caller: Caller) -> web.Response:
+        """Close a month.
+
+        Raises:
+            ApiError: It cannot be closed, or the store did not take the rows.
+        """
+        store = self._checked_store()
+        asked = await json_body(request, _ASKED_MAX_BYTES, _AskedClosing, '{"month": "2026-10"}')
+        rules = ClosingRules(asked.cost, asked.idle, asked.share_unallocated)
+        try:
+            month_span(asked.month)
+            async with self._turn:
+                key = await store.run(
+                    lambda opened: closing_key(opened.target, self._closing_key, may_make=True)
+                )
+                assert key is not None
+                work = MonthWork.closing(asked.month, rules, self._wall_ms(), is_forced=asked.unreconciled)
+                try:
+                    closed, skipped = await store.run(lambda opened: work.closed(opened, key))
+                except asyncio.CancelledError:
+                    work.kill()  # its sender has left
+                    raise
+        except WrongUseError as wrong:
+            raise ApiError(400, str(wrong), "bill_refused") from wrong
+        except TrainfareError as fault:
+            raise ApiError(503, str(fault), "closing_failed") from fault
+        logger.info(
+            "month closed", extra={"month": asked.month, "by": caller.token, "address": caller.address}
+        )
+        return _json({"closed": closed, "skipped": skipped})
+
+    async def is_signed(self, request: web.Request) -> web.Response:
+        """Whether the key of this meter made the signature of a closed month; null: it has no key.
+
+        Raises:
+            ApiError: The month is not closed.
+        """
+        store = self._checked_store()
+        month = request.match_info["month"]
+
+        def work(opened: ClickHouseStore) -> bool | None:
+            closed = found_closed(OpenMonthStore(opened), month)
+            key = closing_key(opened.target, self._closing_key, may_make=False)
+            return None if key is None else key.holds(closed.manifest, closed.signature)
+
+        try:
+            return _json({"month": month, "is_signed": await store.run(work)})
+        except WrongUseError as wrong:
+            raise ApiError(404, str(wrong), "bill_refused") from wrong
 
     def _forget_later(self) -> None:
         """Free the disk of senders who have left, also when no other one comes."""

@@ -47,10 +47,11 @@ class Details:
                 ask(queries.CHECKPOINTS, job=job_id),
                 ask(queries.NODES, job=job_id),
                 ask(queries.TRAFFIC, job=job_id),
+                ask(queries.BILLED, job=job_id),
                 self._phases(job_id),
             )
             (
-                (costs, attempts, usage, burn, alerts, saves, nodes, hours, spans),
+                (costs, attempts, usage, burn, alerts, saves, nodes, hours, billed, spans),
                 run,
                 kept,
             ) = await asyncio.gather(of_job, self._run(job_id), self.receipt(job_id))
@@ -58,6 +59,7 @@ class Details:
                 "as_of_ms": await self._figures.as_of_ms(),
                 "job": job,
                 "costs": {row["component"]: row["cost_usd"] for row in costs},
+                "billed": billed,
                 "attempts": attempts,
                 "run": run,
                 "receipt": None if kept is None else receipt_facts(kept),

@@ -106,6 +106,13 @@ FROM
 GROUP BY job_id"""
 
 
+#: What bills put on a job, by month.
+BILLED: Final = f"""
+SELECT toString(month) AS month, metered_usd, only_metered_usd, billed_usd, effective_usd, variance_usd, causes,
+    provisional = 1 AS is_provisional
+FROM billed_jobs WHERE job_id = {{job:String}} ORDER BY month
+{SETTINGS}"""
+
 JOBS: Final = f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
 FROM (SELECT * FROM jobs FINAL WHERE {_SOME}) AS j

@@ -160,6 +160,9 @@ class Routes:
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
             Route("POST", "/api/v1/bills", Scope.WRITE, self._bills),
             Route("POST", "/api/v1/bills/pieces", Scope.WRITE, self._bill_piece),
+            Route("POST", "/api/v1/bills/allocations", Scope.WRITE, self._bill_allocations),
+            Route("POST", "/api/v1/closings", Scope.WRITE, self._close_month),
+            Route("GET", "/api/v1/closings/{month:[^/]+}", Scope.QUERY, self._closing),
             # Open to all: they check a secret of their own, which is no token.
             Route("POST", "/v1/traces", Scope.WRITE, self._traces),
             Route("POST", "/v1/metrics", Scope.WRITE, self._otlp_metrics),
@@ -421,6 +424,16 @@ class Routes:
 
     async def _bill_piece(self, request: web.Request) -> web.Response:
         return await self._parts.bills.piece(request, request[CALLER])
+
+    async def _bill_allocations(self, request: web.Request) -> web.Response:
+        return await self._parts.bills.allocate(request, request[CALLER])
+
+    async def _close_month(self, request: web.Request) -> web.Response:
+        return await self._parts.bills.close_month(request, request[CALLER])
+
+    async def _closing(self, request: web.Request) -> web.Response:
+        parameters(request, set())
+        return await self._parts.bills.is_signed(request)
 
     async def _act(self, request: web.Request) -> web.Response:
         return await self._parts.act_links.answer(request, request[CALLER])

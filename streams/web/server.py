@@ -94,7 +94,9 @@ class WebServer:
             StoreReader(store, "estimates", 2),
         ]
         # A process that writes no controls meters no log of its own: it is a demo, which ends with its store.
-        self._bills = BillEndpoint(None if controls is None else self._readers[2], wall_ms, now_ms)
+        self._bills = BillEndpoint(
+            None if controls is None else self._readers[2], wall_ms, now_ms, settings.closing_key
+        )
         self.queries = QueryService(store, query or QuerySettings())
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)

@@ -1,4 +1,4 @@
-"""A hundred random months, of several accounts, equal an independent line-by-line charge, to the last digit."""
+"""Two hundred random months, of several clouds and currencies, equal an independent line-by-line charge, to the last digit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ import pytest
 
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from streams.cli.chargeback_input import MonthReader
+from streams.bills.exchange_rates import load_rates
 from streams.cli.reading import Reader
+from streams.costs.allocating import allocate, month_span
 from streams.costs.charge_lines import Where
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import Charge, Rules, charges
+from streams.costs.month_reader import MonthReader, records
+from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
-from tests.bills.bill import line, loaded, written
+from tests.bills.bill import NOW_MS, file_of, line, loaded, written
 from tests.oracle.charging import Idle, Month, Question, Use
 from tests.sinks.rows import rows
 
-MONTHS = 100
+MONTHS = 200
 #: So many of them in a suite that is run often.
 MONTHS_OFTEN = 4
 TEAMS = ("nlp", "speech", "vision")
@@ -32,6 +35,13 @@ ACCOUNTS = {"A1": "AWS", "A2": "Amazon Web Services", "G1": "Google Cloud", "pay
 NODES = {"e1": ("A1", "c1", "H100"), "e2": ("", "c1", "H100"), "e3": ("A2", "c2", "A100")}
 SERVICES = ("EC2", "RDS", "Network")
 DAY = timedelta(1)
+MONTH = pytest.mark.parametrize(
+    "number",
+    [
+        *range(MONTHS_OFTEN),
+        *(pytest.param(each, marks=pytest.mark.long) for each in range(MONTHS_OFTEN, MONTHS)),
+    ],
+)
 
 
 class Fleet:
@@ -44,6 +54,12 @@ class Fleet:
         self.idle: list[Idle] = []
         self.teams: dict[str, str] = {}
         self.bills: dict[date, list[dict[str, str]]] = {}
+        self.rates = {
+            ("GBP", date(2014, 12, 1) + DAY * 7 * week): Decimal(
+                self.random.randrange(10**6, 2 * 10**6)
+            ).scaleb(-6)
+            for week in range(900)
+        }
         for number in range(MONTHS):
             self._month(date(2015 + number // 12, number % 12 + 1, 1))
 
@@ -160,7 +176,7 @@ class Fleet:
             ChargePeriodEnd=(begin + length).isoformat(),
             BillingPeriodStart=f"{month}T00:00:00",
             BillingPeriodEnd=f"{(month + DAY * 31).replace(day=1)}T00:00:00",
-            BillingCurrency=pick(("USD",) * 9 + ("EUR",)),
+            BillingCurrency=pick(("USD",) * 8 + ("GBP", "EUR")),
             CommitmentDiscountId=pick(("NULL", "NULL", "ri-1")),
             BilledCost=f"{amounts[0]:f}",
             EffectiveCost=f"{amounts[1]:f}" if category != "Purchase" or pick((0, 1)) else "0",
@@ -189,6 +205,9 @@ def months(shared: ClickHouseStore, fleet: Fleet, tmp_path_factory: pytest.TempP
         for begin in range(0, len(found), 300):  # an insert may touch a hundred partitions at most
             shared.insert(table, rows(table, *found[begin : begin + 300]), f"{table}-{begin}")
     loaded(shared, written(folder / "all.csv", *(each for lines in fleet.bills.values() for each in lines)))
+    rates = "".join(f"{day},{currency},{usd}\n" for (currency, day), usd in fleet.rates.items())
+    (folder / "rates.csv").write_text(f"date,currency,usd\n{rates}")
+    load_rates(shared, [file_of(folder / "rates.csv")], NOW_MS)
     return Reader(shared)  # type: ignore[arg-type]  # it answers, which is all that is asked of it
 
 
@@ -203,13 +222,7 @@ def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
     return name, {column: usd for column, usd in amounts.items() if usd}
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        *range(MONTHS_OFTEN),
-        *(pytest.param(each, marks=pytest.mark.long) for each in range(MONTHS_OFTEN, MONTHS)),
-    ],
-)
+@MONTH
 def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
     pick = random.Random(number)
     month = date(2015 + number // 12, number % 12 + 1, 1)
@@ -227,9 +240,7 @@ def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
         )
     )
     question = Question(month, basis.value, idle.value, unallocated.value, where)
-    near = [each for each in fleet.bills if abs((each - month).days) < 100]
-    cells = [plain(each) for bill in near for each in fleet.bills[bill]]
-    expected = Month(question, fleet.uses, fleet.idle, cells, fleet.teams).charged()
+    expected = oracle_of(fleet, question).charged()
 
     span = {"first": month.isoformat(), "until": (month + DAY * 31).replace(day=1).isoformat()}
     shown = Where(*(frozenset({where[name].lower() if name == "service" else where[name]} if name in where else ()) for name in ("account", "provider", "service")))  # fmt: skip
@@ -240,17 +251,54 @@ def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
         assert row.charge_usd == (row.billed_usd or 0) + apart
         assert row.metered_usd == row.cost_usd + row.idle_usd
     if not where:
-        lines = [each for each in fleet.bills.get(month, ()) if each["BillingCurrency"] == "USD"]
-        whole = sum(
-            Decimal(each[f"{basis.value.capitalize()}Cost"])
-            for each in lines
-            if basis is BillCost.billed or not is_commitment(each)
-        )
+        whole = sum(each.amount for each in oracle_of(fleet, question).lines)
         assert sum(row.billed_usd or 0 for row in charged.rows) == whole
 
 
-def is_commitment(cells: Mapping[str, str]) -> bool:
-    """Whether a line is cash that its usage bears."""
-    return cells["ChargeCategory"] == "Purchase" and (
-        cells["CommitmentDiscountId"] != "NULL" or Decimal(cells["EffectiveCost"]) == 0
-    )
+def oracle_of(fleet: Fleet, question: Question) -> Month:
+    """The month as the oracle reads it, with the bills around it."""
+    cells, number = [], 1  # of the header
+    for bill, lines in fleet.bills.items():
+        for each in lines:
+            number += 1
+            if abs((bill - question.month).days) < 100:
+                cells.append({**plain(each), "number": str(number)})
+    return Month(question, fleet.uses, fleet.idle, cells, fleet.teams, fleet.rates)
+
+
+@MONTH
+def test_allocations_of_a_random_month(
+    number: int, months: Reader, shared: ClickHouseStore, fleet: Fleet
+) -> None:
+    month = date(2015 + number // 12, number % 12 + 1, 1)
+    store = OpenMonthStore(shared)
+    allocate(store, f"{month:%Y-%m}", NOW_MS)
+    allocate(store, f"{month:%Y-%m}", NOW_MS)  # again: nothing counts twice
+    of_month = {"month": month.isoformat()}
+    lines = records(months, "SELECT * FROM bill_allocations WHERE month = {month:String}", **of_month)
+    jobs = records(months, "SELECT * FROM billed_jobs WHERE month = {month:String}", **of_month)
+    for basis in BillCost:
+        question = Question(month, basis.value, "none", "none", {})
+        oracle = oracle_of(fleet, question)
+        oracle.charged()
+        expected = {key: usd for key, usd in oracle.parts.items() if usd}
+        found = {}
+        for row in lines:
+            recipient = {
+                "jobs": ("jobs", row["job_id"]),
+                "idle": ("idle", row["cluster"], row["gpu_type"]),
+                "unallocated": ("unallocated", row["account"], row["provider"], row["service"]),
+            }[str(row["kind"])]
+            if row[f"{basis}_usd"]:
+                found[row["line"], recipient, row["how"]] = row[f"{basis}_usd"]
+        assert found == expected
+        # As `chargeback --by job` has it, to the digit.
+        reader = MonthReader(months, month_span(f"{month:%Y-%m}"), ("job",), basis)
+        charged = charges(reader.month(), Rules())
+        by_job = {
+            row.names[0]: row.billed_usd for row in charged.rows if row.kind == "jobs" and row.billed_usd
+        }
+        assert {row["job_id"]: row[f"{basis}_usd"] for row in jobs if row[f"{basis}_usd"]} == by_job
+    for row in jobs:
+        assert row["variance_usd"] == sum(dict(row["causes"]).values())
+        assert row["variance_usd"] == row["effective_usd"] - row["metered_usd"] + row["only_metered_usd"]

@@ -114,9 +114,9 @@ def test_the_image_runs_what_the_project_needs_and_no_tool_of_its_development() 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in project["dependencies"]}
     assert needed | wanted_by(project, ["embedded"]) <= names_in(SMALL["runtime"])
-    tools = wanted_by(project, project["optional-dependencies"].keys() - {"embedded", "jit", "docs"})
+    tools = wanted_by(project, project["optional-dependencies"].keys() - {"embedded", "jit", "docs", "pdf"})
     assert tools - DEVELOPMENT <= {"types-pyyaml"}
-    assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools | wanted_by(project, ["jit"]))
+    assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools | wanted_by(project, ["jit", "pdf"]))
 
 
 def test_the_build_needs_what_compiles_the_kernels_and_no_more() -> None:

@@ -18,6 +18,8 @@ COMMANDS = {
     "streams/cli/backfill.py:backfill",
     "streams/cli/bills_export.py:export",
     "streams/cli/chargeback.py:chargeback",
+    "streams/cli/close.py:close",
+    "streams/cli/statement.py:statement",
     "streams/cli/collect.py:collect",
     "streams/cli/costs.py:costs",
     "streams/cli/dead_letters/listing.py:show",

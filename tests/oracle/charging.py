@@ -89,10 +89,15 @@ def same(cloud: str, provider: str) -> bool:
     return not cloud or not provider or CLOUDS[cloud] == CLOUDS[provider]
 
 
-class Line:
-    """A line of a bill, as its cells say it."""
+#: Dollars for one unit of a currency, from a day on and for a week at most.
+Rates = Mapping[tuple[str, date], Decimal]
 
-    def __init__(self, cells: Mapping[str, str], cost: str) -> None:
+
+class Line:
+    """A line of a bill, as its cells say it; in dollars, by the rate of the day on which it begins."""
+
+    def __init__(self, cells: Mapping[str, str], cost: str, rates: Rates) -> None:
+        self.number = int(cells.get("number", "0"))
         tags = dict(
             pair.split(":") for pair in cells["Tags"].strip("{}").replace('"', "").split(",") if ":" in pair
         )
@@ -107,7 +112,20 @@ class Line:
         self.bill = datetime.fromisoformat(cells["BillingPeriodStart"]).date()
         self.category, self.corrects = cells["ChargeCategory"], cells["ChargeClass"] == "Correction"
         self.billed, self.amount = Decimal(cells["BilledCost"]), Decimal(cells[f"{cost.capitalize()}Cost"])
-        self.is_usd = cells["BillingCurrency"] == "USD"
+        self.is_priced = True
+        if cells["BillingCurrency"] != "USD":
+            days = [self.begin.date() - timedelta(back) for back in range(8)]
+            found = [
+                rates[cells["BillingCurrency"], day]
+                for day in days
+                if (cells["BillingCurrency"], day) in rates
+            ]
+            self.is_priced = bool(found)
+            usd = found[0] if found else Decimal(1)
+            self.billed, self.amount = (
+                Decimal(round(Fraction(each) * Fraction(usd) * 10**9)).scaleb(-9)
+                for each in (self.billed, self.amount)
+            )
         self.commits = self.category == "Purchase" and (
             bool(cells["CommitmentDiscountId"]) or not Decimal(cells["EffectiveCost"])
         )
@@ -135,9 +153,10 @@ class Month:
         idle: Iterable[Idle],
         bills: Iterable[Mapping[str, str]],
         teams: Mapping[str, str],
+        rates: Rates,
     ) -> None:
         self.question, self.uses, self.idle, self.teams = question, list(uses), list(idle), teams
-        every = [line for line in (Line(cells, question.cost) for cells in bills) if line.is_usd]
+        every = [line for line in (Line(cells, question.cost, rates) for cells in bills) if line.is_priced]
         mine = [line for line in every if line.bill == question.month]
         digits = [-int(line.amount.normalize().as_tuple().exponent) for line in mine]
         self.unit = Decimal(1).scaleb(-max(9, *digits)) if mine else Decimal("1E-9")
@@ -154,6 +173,8 @@ class Month:
                 for day in line.seconds():
                     self.covered[day, line.account].add(line.provider)
         self.rows = new_rows()
+        #: What each line puts on each, and how they were found.
+        self.parts: dict[tuple[int, tuple[str, ...], str], Decimal] = defaultdict(Decimal)
         self.usage: list[tuple[Line, date, tuple[str, ...], Decimal]] = []
         self.accounts: dict[tuple[date, str, str], str] = {}
         self.in_pool: dict[tuple[str, ...], dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
@@ -228,20 +249,22 @@ class Month:
                 later.append(line)
                 continue
             for day, amount in share(line.amount, line.seconds(), self.unit).items():
+                how = "resource"
                 if line.job in self.teams:
+                    how = "tag"
                     users: dict[tuple[str, ...], Any] = {("jobs", line.job): 1}
                 else:
                     users = self.users(line, day) if line.resource else {}
                     if not users and line.follows:
                         users = self.users(line, None)
                 for recipient, part in share(amount, users or {nobody: 1}, self.unit).items():
-                    self.put(line, recipient, part)
+                    self.put(line, recipient, part, how)
                     if line.is_usage:
                         self.usage.append((line, day, recipient, part))
         for line in later:
             nobody = ("unallocated", line.account, line.provider, line.service)
             for recipient, part in share(line.amount, self.company(line) or {nobody: 1}, self.unit).items():
-                self.put(line, recipient, part)
+                self.put(line, recipient, part, "account")
 
     def company(self, line: Line) -> dict[tuple[str, ...], Decimal]:
         """What usage of its account, else of its bill, put on each."""
@@ -273,7 +296,8 @@ class Month:
                 return found
         return {}
 
-    def put(self, line: Line, recipient: tuple[str, ...], part: Decimal) -> None:
+    def put(self, line: Line, recipient: tuple[str, ...], part: Decimal, how: str) -> None:
+        self.parts[line.number, recipient, "" if recipient[0] == "unallocated" else how] += part
         if self.shown(line.account, (line.provider,), line.service):
             self.rows[recipient]["billed"] += part
             if recipient[0] == "unallocated":

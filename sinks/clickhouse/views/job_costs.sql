@@ -1,5 +1,7 @@
 -- Everything of one job, also of one without any cost. `gpu_s` is paid GPU-time. Infrastructure (`infra_cost_usd`) is all
--- but licence and labour. `lost_cost_usd` is [lost work](cost_metrics.md#lost-work).
+-- but licence and labour. `lost_cost_usd` is [lost work](cost_metrics.md#lost-work). `billed_usd` and `effective_usd` are
+-- [what bills put on it](bills.md#billed-cost-of-a-job), null where none is loaded. It is `provisional` until bills cover
+-- all that a provider bills of it.
 
 SELECT
     j.job_id AS job_id,
@@ -24,7 +26,11 @@ SELECT
     c.lost_cost_usd AS lost_cost_usd,
     j.labels AS labels,
     j.started AS started,
-    j.ended AS ended
+    j.ended AS ended,
+    if(b.job_id = '', NULL, b.billed_usd) AS billed_usd,
+    if(b.job_id = '', NULL, b.effective_usd) AS effective_usd,
+    b.only_metered_usd != 0
+        OR b.metered_usd != c.gpu_cost_usd + c.compute_cost_usd + c.network_cost_usd + c.storage_cost_usd AS provisional
 FROM (SELECT * FROM jobs FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS j
 LEFT ANY JOIN
 (
@@ -44,3 +50,14 @@ LEFT ANY JOIN
     FROM attempt_costs AS t
     GROUP BY job_id
 ) AS c ON c.job_id = j.job_id
+LEFT ANY JOIN
+(
+    SELECT
+        job_id,
+        sum(m.metered_usd) AS metered_usd,
+        sum(m.only_metered_usd) AS only_metered_usd,
+        sum(m.billed_usd) AS billed_usd,
+        sum(m.effective_usd) AS effective_usd
+    FROM billed_jobs AS m
+    GROUP BY job_id
+) AS b ON b.job_id = j.job_id

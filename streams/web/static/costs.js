@@ -116,3 +116,37 @@ export class Run {
     this.table.body.replaceChildren(...rows);
   }
 }
+
+const BILLED_COLUMNS = [
+  { title: "Month", class: "" },
+  { title: "Metered", class: "num" },
+  { title: "Billed", class: "num" },
+  { title: "Effective", class: "num" },
+  { title: "Variance", class: "num" },
+  { title: "Why", class: "wide" },
+];
+
+/** What providers' bills put on the job, beside what was metered. */
+export class Billed {
+  constructor() {
+    this.table = table(BILLED_COLUMNS, { caption: "Billed cost of the job" });
+    this.said = h("p", { class: "sub" });
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "billed-title", hidden: true }, h("h3", { id: "billed-title" }, "On the bill"), this.said, h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "billed-title" }, this.table.element));
+  }
+
+  show({ billed }) {
+    this.element.hidden = !billed?.length;
+    if (this.element.hidden) {
+      return;
+    }
+    const waiting = billed.filter((each) => each.is_provisional);
+    const left = waiting.reduce((sum, each) => sum + Number(each.only_metered_usd), 0);
+    this.said.textContent = waiting.length ? `Provisional: ${money(left)} of it is on no bill yet.` : "Reconciled: bills cover all that a provider charges for.";
+    const rows = billed.map((each) => {
+      const causes = Object.entries(each.causes).sort(([, a], [, b]) => Math.abs(Number(b)) - Math.abs(Number(a)));
+      const figures = ["metered_usd", "billed_usd", "effective_usd", "variance_usd"].map((name) => amount(money(each[name]), exact(each[name])));
+      return row(BILLED_COLUMNS, [each.month.slice(0, 7), ...figures, causes.map(([cause, usd]) => `${cause.replaceAll("_", " ")} ${money(usd)}`).join(", ") || "–"]);
+    });
+    this.table.body.replaceChildren(...rows);
+  }
+}

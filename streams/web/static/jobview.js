@@ -6,7 +6,7 @@ import { get } from "./feed.js";
 import { Ticking } from "./meter.js";
 import { burnBand, LIVE } from "./words.js";
 import { Elsewhere, Receipt, Similar } from "./beside.js";
-import { Attempts, Components, Run } from "./costs.js";
+import { Attempts, Billed, Components, Run } from "./costs.js";
 import { Evidence } from "./evidence.js";
 import { Explain } from "./explain.js";
 import { History } from "./history.js";
@@ -46,6 +46,7 @@ export class JobView {
     this.components = new Components();
     this.evidence = new Evidence(this.meter, this.acts);
     this.attempts = new Attempts(this.meter);
+    this.billed = new Billed();
     this.run = new Run(this.meter);
     this.checkpoints = new Checkpoints(this.meter);
     this.nodes = new Nodes(this.meter);
@@ -53,7 +54,7 @@ export class JobView {
     this.similar = new Similar();
     this.elsewhere = new Elsewhere();
     this.receipt = new Receipt(jobPath);
-    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.nodes.element, this.run.element, this.similar.element, this.elsewhere.element, this.receipt.element, this.explain.element);
+    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.billed.element, this.nodes.element, this.run.element, this.similar.element, this.elsewhere.element, this.receipt.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
       h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
@@ -155,6 +156,7 @@ export class JobView {
     this.history.show(detail);
     this.components.show(detail);
     this.attempts.show(detail);
+    this.billed.show(detail);
     this.run.show(detail);
     this.checkpoints.show(detail);
     this.nodes.show(detail);

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from schemas.durations import DAY_MS
-from streams.cli.reading import Reader
+from sinks.answer import QueryResult
 from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
@@ -18,6 +18,20 @@ from streams.costs.day_parts import answered, in_parts
 from streams.costs.parts import HourSpan
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+
+
+class MonthSource(Protocol):
+    """What a month is read from."""
+
+    def ask(self, sql: str, **parameters: object) -> QueryResult:
+        """The result; `{name:Type}` in the SQL refers to the parameter of that name."""
+        ...
+
+
+def records(store: MonthSource, sql: str, **parameters: object) -> list[dict[str, Any]]:
+    """The result's rows as objects."""
+    answer = store.ask(sql, **parameters)
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
 
 
 @dataclass(frozen=True)
@@ -38,11 +52,13 @@ class BillsOfMonth:
 class MonthReader:
     """Reads one month, which goes from the day `first` up to the day `until`, both in ISO 8601."""
 
-    def __init__(self, store: Reader, span: dict[str, str], levels: tuple[str, ...], basis: BillCost) -> None:
-        self._store, self._span, self._levels, self._basis = store, span, levels, basis
+    def __init__(
+        self, store: MonthSource, span: dict[str, str], levels: tuple[str, ...], basis: BillCost
+    ) -> None:
+        self._store, self.span, self._levels, self._basis = store, span, levels, basis
         self._month = {"month": span["first"], "month_end": span["until"]}
         self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
-        (kept,) = store.records(charge_sql.KEPT)
+        (kept,) = records(store, charge_sql.KEPT)
         self.is_dropped = int(span["first"][:7].replace("-", "")) < int(str(kept["month"]))
         self.bills = self._bills()
 
@@ -50,15 +66,15 @@ class MonthReader:
         """All that the month is charged from; its lines are read while they are charged."""
         late = [
             int(str(row["day"]))
-            for row in self._store.records(charge_sql.LATE_DAYS, **self._month, **self._days)
+            for row in records(self._store, charge_sql.LATE_DAYS, **self._month, **self._days)
         ]
         late_span = {"first": _iso(min(late)), "until": _iso(max(late) + 1)} if late else {}
-        names, resources = self._jobs({**self._span, **self._widest(late_span)})
-        accounts = self._attempts({**self._span, **self._widest(late_span)})
+        names, resources = self._jobs({**self.span, **self._widest(late_span)})
+        accounts = self._attempts({**self.span, **self._widest(late_span)})
         metered = charge_sql.METERED_BY_HOUR if self.is_dropped else charge_sql.METERED
         return Month(
-            metered=list(self._metered(metered, self._span, [], resources, accounts)),
-            idle=list(self._idle(self._span, [])),
+            metered=list(self._metered(metered, self.span, [], resources, accounts)),
+            idle=list(self._idle(self.span, [])),
             late_metered=list(self._metered(charge_sql.METERED, late_span, late, resources, accounts))
             if late
             else [],
@@ -70,12 +86,16 @@ class MonthReader:
             levels=len(self._levels),
         )
 
+    def with_lines_of(self, month: Month) -> Month:
+        """A month as another reader of it has read it, with the lines at this reader's cost."""
+        return month._replace(lines=self._lines() if self.bills.lines else None, places=self.bills.places)
+
     def _widest(self, late: dict[str, str]) -> dict[str, str]:
         if not late:
             return {}
         return {
-            "first": min(self._span["first"], late["first"]),
-            "until": max(self._span["until"], late["until"]),
+            "first": min(self.span["first"], late["first"]),
+            "until": max(self.span["until"], late["until"]),
         }
 
     def _rows(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
@@ -93,7 +113,7 @@ class MonthReader:
             after = dict(zip(after, rows[-1], strict=False))
 
     def _bills(self) -> BillsOfMonth:
-        rows: list[dict[str, Any]] = self._store.records(charge_sql.bills_sql(self._basis), **self._month)
+        rows = records(self._store, charge_sql.bills_sql(self._basis), **self._month)
         return BillsOfMonth(
             loads=[(row["load_id"], row["last_line"]) for row in rows],
             lines=sum(row["lines"] for row in rows),
@@ -102,8 +122,8 @@ class MonthReader:
             commitments_usd=sum((row["commitments_usd"] for row in rows), Decimal(0)),
             billed_usd=sum((row["billed_usd"] for row in rows), Decimal(0)),
             with_amount=sum(row["with_amount"] for row in rows),
-            currencies=self._store.records(charge_sql.CURRENCIES, **self._month),
-            converted=self._store.records(charge_sql.CONVERTED, **self._month),
+            currencies=records(self._store, charge_sql.CURRENCIES, **self._month),
+            converted=records(self._store, charge_sql.CONVERTED, **self._month),
         )
 
     def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
@@ -159,6 +179,7 @@ class MonthReader:
 
     def _lines(self) -> Iterator[ChargedLine]:
         places = max(self.bills.places, NANO_PLACES)
+        tiers = frozenset(self._rows(charge_sql.TIERS, **self._month))
         sql = charge_sql.lines_sql(self._basis)
         for load_id, last_line in self.bills.loads:
             for begin in range(0, last_line + 1, PAGE_ROWS):
@@ -166,13 +187,15 @@ class MonthReader:
                 for row in self._rows(
                     sql, **self._month, **page, without_commitments=self._basis is not BillCost.billed
                 ):
-                    yield _line(row, places)
+                    yield _line(row, places, tiers)
 
 
-def _line(row: tuple[Any, ...], places: int) -> ChargedLine:
-    """A line of a bill; its amount in units of that many decimals."""
+def _line(row: tuple[Any, ...], places: int, tiers: Container[tuple[Any, ...]]) -> ChargedLine:
+    """A line of a bill; its amount in units of that many decimals, and what sets it apart."""
     billing_account, account, provider, service, resource, job_id = row[:6]
-    is_usage, is_adjusting, start_s, end_s, amount, billed = row[6:]
+    is_usage, is_adjusting, start_s, end_s, amount, billed, cause, sku, unit, load_id, number = row[6:]
+    if cause == "usage" and (billing_account, account, sku, unit) in tiers:
+        cause = "tier"
     return ChargedLine(
         billing_account=billing_account,
         account=account,
@@ -186,6 +209,9 @@ def _line(row: tuple[Any, ...], places: int) -> ChargedLine:
         end_s=end_s,
         amount=int(amount.scaleb(places, EXACT)),
         billed=int(billed.scaleb(18, EXACT)),
+        cause=cause,
+        load_id=load_id,
+        line=number,
     )
 
 

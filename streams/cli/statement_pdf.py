@@ -1,0 +1,349 @@
+"""Draws a statement as a PDF of a page or two, with the library reportlab, which is an extra.
+
+Names are those of strangers: they are drawn as text, never read as markup, and what the font lacks is escaped.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from importlib.util import find_spec
+from typing import Any, Final
+
+from schemas.escaping import visible
+from streams.cli.output import usd
+from streams.costs.statement import PARTS, TeamStatement, gpu_hours, in_cents
+from streams.errors import WrongUseError
+
+_JOBS: Final = 15
+_PROJECTS: Final = 12
+_ADJUSTMENTS: Final = 10
+_BILLS: Final = 6
+_NAME_CHARS: Final = 64
+_EXACT: Final = "the CSV of the statement has every job to the last digit"
+_INK: Final = "#1d2433"
+_DIM: Final = "#5b6475"
+_LINE: Final = "#d5dae3"
+_BAND: Final = "#f3f5f9"
+_COSTS: Final = {
+    "effective": "effective cost (commitments amortised)",
+    "billed": "billed cost (cash)",
+    "list": "list cost",
+}
+
+
+def must_have_reportlab() -> None:
+    """Refuse where the library is absent.
+
+    Raises:
+        WrongUseError: It is.
+    """
+    if find_spec("reportlab") is None:
+        raise WrongUseError(
+            "--format pdf needs reportlab: pip install 'trainfare[pdf]'; csv and json need nothing"
+        )
+
+
+def drawn(text: str, most: int = _NAME_CHARS) -> str:
+    """A stranger's text as the font can draw it: escaped, and cut where it is long."""
+    seen = "".join(each if each.isascii() else _in_font(each) for each in visible(text[: 4 * most]))
+    return seen if len(seen) <= most else f"{seen[: most - 3]}..."
+
+
+def _in_font(each: str) -> str:
+    try:
+        each.encode("cp1252")
+    except UnicodeEncodeError:
+        return each.encode("unicode_escape").decode("ascii")
+    return each
+
+
+def written_pdf(found: TeamStatement) -> bytes:
+    """The statement as a PDF; the same statement gives the same bytes."""
+    from reportlab.lib.pagesizes import A4
+    from reportlab.lib.units import mm
+    from reportlab.platypus import SimpleDocTemplate
+
+    out = io.BytesIO()
+    document = SimpleDocTemplate(
+        out,
+        pagesize=A4,
+        leftMargin=20 * mm,
+        rightMargin=20 * mm,
+        topMargin=18 * mm,
+        bottomMargin=20 * mm,
+        title=f"Statement of team {drawn(found.team)}, {found.month}",
+        author="trainfare",
+        invariant=True,
+    )
+    footer = _footer(found)
+    # A frame pads its content by 6 points at either side.
+    document.build(_story(found, document.width - 12), onFirstPage=footer, onLaterPages=footer)
+    return out.getvalue()
+
+
+def _footer(found: TeamStatement) -> Any:
+    from reportlab.lib.units import mm
+
+    proof = (
+        f"manifest {found.manifest_sha256[:16]}, key {found.key_id}"
+        if found.closed
+        else "not closed: figures may change"
+    )
+
+    def draw(canvas: Any, document: Any) -> None:
+        canvas.saveState()
+        canvas.setFont("Helvetica", 7.5)
+        canvas.setFillColor(_DIM)
+        canvas.drawString(20 * mm + 6, 11 * mm, f"{drawn(found.team, 40)}, {found.month}: {proof}")
+        canvas.drawRightString(190 * mm - 6, 11 * mm, f"Page {document.page}")
+        canvas.restoreState()
+
+    return draw
+
+
+def _story(found: TeamStatement, width: float) -> list[Any]:
+    from reportlab.platypus import KeepTogether, Spacer
+
+    own, adjustments = found.own, found.adjustments
+    story: list[Any] = [
+        _text(f"Statement of {_month_name(found.month)}", 10, _DIM),
+        _text(f"Team {drawn(found.team)}", 20, _INK, is_bold=True),
+        Spacer(1, 4),
+        _text(_state(found), 9, _DIM),
+        Spacer(1, 10),
+        _total(found, width),
+        Spacer(1, 12),
+    ]
+    shared = found.amount("unallocated_usd")
+    beside = (
+        {"billed_usd": f", {_money(in_cents([shared])[0])} of it shares of lines that no job used"}
+        if shared
+        else {}
+    )
+    parts = [(f"{title}{beside.get(name, '')}", found.amount(name)) for name, title in PARTS]
+    rows = [(title, amount) for title, amount in parts if amount]
+    rows += [
+        ("Adjustments of earlier months", sum_)
+        for sum_ in [_sum(each.charge_usd for each in adjustments)]
+        if adjustments
+    ]
+    story += _section(
+        "What it is made of",
+        ("", "USD"),
+        [
+            (title, _money(cents))
+            for (title, _), cents in zip(rows, in_cents([amount for _, amount in rows]), strict=True)
+        ],
+        (width - 90, 90),
+        total=_money(in_cents([found.total_usd])[0]),
+    )
+    if adjustments:
+        kept = adjustments[:_ADJUSTMENTS]
+        shown = [
+            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(in_cents([each.charge_usd])[0]))
+            for each in kept
+        ]
+        if len(adjustments) > len(kept):
+            rest = _sum(each.charge_usd for each in adjustments[len(kept) :])
+            shown.append(("", f"{len(adjustments) - len(kept)} more", "", _money(in_cents([rest])[0])))
+        story.append(
+            KeepTogether(
+                _section(
+                    "Adjustments: what came after a month was closed",
+                    ("Month", "Why", "Jobs", "USD"),
+                    shown,
+                    (60, width - 200, 50, 90),
+                )
+            )
+        )
+    if any(each.name for each in found.projects):
+        groups = [
+            (drawn(each.name, 44) or "(no project)", each.jobs, each.gpu_h, each.charge_usd)
+            for each in found.projects
+        ]
+        story += _section(
+            "By project",
+            ("Project", "Jobs", "GPU-hours", "USD", "Share"),
+            _grouped(groups, _PROJECTS, "projects"),
+            (width - 300, 50, 80, 90, 80),
+        )
+    jobs = [(drawn(row.key[5], 44), drawn(row.key[3], 24), gpu_hours([row]), row.charge_usd) for row in own]
+    story += _section(
+        "Largest jobs", ("Job", "Owner", "GPU-hours", "USD"), _cut_jobs(jobs), (width - 290, 120, 80, 90)
+    )
+    story.append(KeepTogether([_text(each, 8, _DIM) for each in _small_print(found)]))
+    return story
+
+
+def _total(found: TeamStatement, width: float) -> Any:
+    from reportlab.platypus import Table, TableStyle
+
+    cells = [
+        ("Total (USD)", _money(in_cents([found.total_usd])[0])),
+        ("Jobs", f"{len(found.own):,}"),
+        ("GPU-hours", f"{gpu_hours(found.own):,.1f}"),
+    ]
+    if found.adjustments:
+        cells.insert(
+            1,
+            (
+                "Of it earlier months",
+                _money(in_cents([_sum(each.charge_usd for each in found.adjustments)])[0]),
+            ),
+        )
+    table = Table(
+        [
+            [_text(title, 8, _DIM) for title, _ in cells],
+            [_text(value, 15, _INK, is_bold=True) for _, value in cells],
+        ],
+        colWidths=[width / len(cells)] * len(cells),
+    )
+    table.setStyle(
+        TableStyle(
+            [
+                ("BACKGROUND", (0, 0), (-1, -1), _BAND),
+                ("LEFTPADDING", (0, 0), (-1, -1), 10),
+                ("BOTTOMPADDING", (0, 1), (-1, 1), 8),
+                ("TOPPADDING", (0, 0), (-1, 0), 6),
+            ]
+        )
+    )
+    return table
+
+
+def _section(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[float], total: str = ""
+) -> list[Any]:
+    """A title and a table; the first column is text, amounts stand at the right."""
+    from reportlab.platypus import Spacer, Table, TableStyle
+
+    body = [[*row] for row in rows]
+    if total:
+        body.append(["Total", *[""] * (len(head) - 2), total])
+    has_head = any(head[:1])
+    table = Table(
+        [[_cell(cell) for cell in row] for row in ([[*head]] if has_head else []) + body],
+        colWidths=[*widths],
+        repeatRows=1 if has_head else 0,
+    )
+    numbers = next((at for at in range(len(head)) if head[at] in ("Jobs", "GPU-hours", "USD")), len(head))
+    style: list[Any] = [
+        ("FONT", (0, 0), (-1, -1), "Helvetica", 9),
+        ("TEXTCOLOR", (0, 0), (-1, -1), _INK),
+        ("ALIGN", (numbers, 0), (-1, -1), "RIGHT"),
+        ("LINEBELOW", (0, 0), (-1, -1), 0.4, _LINE),
+        ("TOPPADDING", (0, 0), (-1, -1), 3),
+        ("BOTTOMPADDING", (0, 0), (-1, -1), 3),
+        ("LEFTPADDING", (0, 0), (0, -1), 0),
+        ("RIGHTPADDING", (-1, 0), (-1, -1), 0),
+        ("VALIGN", (0, 0), (-1, -1), "TOP"),
+    ]
+    if has_head:
+        style += [("FONT", (0, 0), (-1, 0), "Helvetica", 8), ("TEXTCOLOR", (0, 0), (-1, 0), _DIM)]
+    if total:
+        style.append(("FONT", (0, -1), (-1, -1), "Helvetica-Bold", 9))
+    table.setStyle(TableStyle(style))
+    return [_text(title, 11, _INK, is_bold=True), Spacer(1, 3), table, Spacer(1, 12)]
+
+
+def _grouped(
+    groups: Sequence[tuple[str, int, Decimal, Decimal]], most: int, what: str
+) -> list[tuple[str, ...]]:
+    whole = _sum(each[3] for each in groups)
+    kept = [*groups[:most]]
+    if len(groups) > most:
+        rest = groups[most:]
+        kept.append(
+            (
+                f"{len(rest)} more {what}",
+                sum(each[1] for each in rest),
+                _sum(each[2] for each in rest),
+                _sum(each[3] for each in rest),
+            )
+        )
+    cents = in_cents([each[3] for each in kept])
+    return [
+        (name, f"{jobs:,}", f"{hours:,.1f}", _money(cent), f"{charge / whole:.0%}" if whole > 0 else "")
+        for (name, jobs, hours, charge), cent in zip(kept, cents, strict=True)
+    ]
+
+
+def _cut_jobs(jobs: Sequence[tuple[str, str, Decimal, Decimal]]) -> list[tuple[str, ...]]:
+    kept = [*jobs[:_JOBS]]
+    if len(jobs) > _JOBS:
+        rest = jobs[_JOBS:]
+        kept.append(
+            (f"{len(rest):,} more jobs", "", _sum(each[2] for each in rest), _sum(each[3] for each in rest))
+        )
+    cents = in_cents([each[3] for each in kept])
+    return [
+        (name, owner, f"{hours:,.1f}", _money(cent))
+        for (name, owner, hours, _), cent in zip(kept, cents, strict=True)
+    ]
+
+
+def _state(found: TeamStatement) -> str:
+    if found.closed:
+        return f"Closed on {found.closed[:10]}. These charges do not change; what comes later is an adjustment of a later month."
+    left = found.amount("only_metered_usd")
+    waiting = f" {usd(left)} USD are on no bill yet." if left else ""
+    return f"Open: the month is not closed, and these charges may change.{waiting}"
+
+
+def _small_print(found: TeamStatement) -> list[str]:
+    rules = found.rules
+    shares = [
+        f"{what} {'shared by cost' if rule.value == 'weighted' else 'not shared'}"
+        for what, rule in (("idle time", rules.idle), ("lines that no job used", rules.share_unallocated))
+    ]
+    bills = [
+        f"{drawn(each.file, 40)} ({drawn(each.issuer, 30)}, {each.lines:,} lines)"
+        for each in found.bills[:_BILLS]
+    ]
+    if len(found.bills) > _BILLS:
+        bills.append(f"{len(found.bills) - _BILLS} more")
+    said = [
+        f"Charged at {_COSTS[rules.cost.value]}; {', '.join(shares)}. Amounts are rounded to cents so that each table sums: {_EXACT}.",
+        f"Bills of the month: {'; '.join(bills) if bills else 'none'}.",
+    ]
+    if found.closed:
+        said.append(
+            f"trainfare close {found.month} --verify checks the month against its manifest, SHA-256 {found.manifest_sha256}."
+        )
+    return said
+
+
+def _text(text: str, size: float, colour: str, *, is_bold: bool = False) -> Any:
+    """A paragraph of plain text: nothing in it is markup."""
+    from xml.sax.saxutils import escape
+
+    from reportlab.lib.styles import ParagraphStyle
+    from reportlab.platypus import Paragraph
+
+    font = "Helvetica-Bold" if is_bold else "Helvetica"
+    style = ParagraphStyle(
+        "", fontName=font, fontSize=size, leading=size * 1.3, textColor=colour, splitLongWords=True
+    )
+    return Paragraph(escape(text), style)
+
+
+def _cell(text: str) -> Any:
+    """A cell: long text breaks into lines, and a number stays whole."""
+    return text if len(text) < 24 else _text(text, 9, _INK)
+
+
+def _money(amount: Decimal) -> str:
+    return f"{amount:,.2f}" if amount >= 0 else f"-{-amount:,.2f}"
+
+
+def _sum(amounts: Any) -> Decimal:
+    from streams.costs.closing import added
+
+    return added(amounts)
+
+
+def _month_name(month: str) -> str:
+    return f"{date.fromisoformat(f'{month}-01'):%B %Y}"

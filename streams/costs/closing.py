@@ -1,0 +1,446 @@
+"""Closes a month: freezes what it charges, and finds what came later for months that are closed, as adjustments.
+
+A closed month is never computed again: its rows are those of the manifest that was signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
+from schemas.durations import DAY_S
+from streams.costs.allocating import AllocationStore, month_span
+from streams.costs.charge_lines import JOBS
+from streams.costs.charge_sql import BillCost
+from streams.costs.charging import EXACT, Charge, Rules, charges
+from streams.costs.closing_sql import BILLS, CHARGES, CLOSED, RATES_SINCE, bill_digest, ledger_digest
+from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, records
+from streams.costs.shares import Rule
+from streams.errors import WrongUseError
+
+LEVELS: Final = ("team", "project", "owner", "experiment", "job")
+_KEY: Final = ("kind", "team", "project", "owner", "experiment", "job_id", "account", "provider", "service")
+AMOUNTS: Final = (
+    "cost_usd",
+    "idle_usd",
+    "overcommitted_cost_usd",
+    "billed_usd",
+    "unallocated_usd",
+    "only_metered_usd",
+    "license_cost_usd",
+    "labor_cost_usd",
+    "overhead_cost_usd",
+    "charge_usd",
+)
+_NONE: Final = Decimal(0)
+_FORM: Final = 1
+_ROWS: Final = 50_000
+
+
+class ClosedRow(NamedTuple):
+    """A row of `closed_charges`."""
+
+    of_month: str  # 2026-10; that of the closing, or an earlier one, of which it is an adjustment
+    key: tuple[str, ...]  # _KEY
+    gpu_milli_ms: int
+    amounts: tuple[Decimal, ...]  # AMOUNTS
+    reason: str = ""  # of an adjustment
+
+    @property
+    def charge_usd(self) -> Decimal:
+        """What it charges."""
+        return self.amounts[-1]
+
+    def named(self) -> dict[str, Any]:
+        """The row by the names of its columns."""
+        return {
+            "of_month": self.of_month,
+            **dict(zip(_KEY, self.key, strict=True)),
+            "gpu_milli_ms": self.gpu_milli_ms,
+            **dict(zip(AMOUNTS, self.amounts, strict=True)),
+            "reason": self.reason,
+        }
+
+
+class ClosingRules(msgspec.Struct, frozen=True):
+    """How a month is charged when it is closed; its adjustments are charged in the same way."""
+
+    cost: BillCost = BillCost.effective
+    idle: Rule = Rule.NONE
+    share_unallocated: Rule = Rule.NONE
+
+    def rules(self) -> Rules:
+        """As the charge takes them."""
+        return Rules(self.idle, self.share_unallocated)
+
+
+class ClosedBill(msgspec.Struct, frozen=True):
+    """A bill of a closed month."""
+
+    load_id: str
+    file: str
+    issuer: str
+    account: str
+    lines: int
+    billed_usd: str
+    sha256: str = ""  # of its lines as they are stored
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a closed month is, in sums and hashes."""
+
+    form: int
+    month: str
+    closed: str
+    rules: ClosingRules
+    charge_usd: str  # of the month itself
+    adjustments_usd: str  # of months before it
+    rows: int
+    rows_sha256: str
+    unreconciled_usd: str  # metered, and on no bill when it was closed
+    bills: list[ClosedBill]
+    ledger: dict[str, str]  # a hash of each day's hours of jobs and nodes
+    before: str  # SHA-256 of the manifest of the month closed before; '': it was the first
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A month as it would be closed now."""
+
+    month: str
+    rules: ClosingRules
+    rows: list[ClosedRow]
+    bills: BillsOfMonth
+    skipped: list[str]  # closed months whose minutes were dropped, so that nothing can be adjusted
+
+    def total(self, *, adjustments: bool) -> Decimal:
+        """What the month itself is charged, or all adjustments."""
+        return added(row.charge_usd for row in self.rows if (row.of_month != self.month) == adjustments)
+
+    @property
+    def unreconciled_usd(self) -> Decimal:
+        """What is metered of the month, and on no bill."""
+        at = AMOUNTS.index("only_metered_usd")
+        return added(row.amounts[at] for row in self.rows if row.of_month == self.month)
+
+
+class ClosedMonth(NamedTuple):
+    """A month that is closed, as it is stored."""
+
+    month: str
+    manifest: str
+    signature: str
+    key_id: str
+
+    def read(self) -> Manifest:
+        """What the manifest says.
+
+        Raises:
+            WrongUseError: It is none.
+        """
+        try:
+            return msgspec.json.decode(self.manifest, type=Manifest)
+        except msgspec.MsgspecError as fault:
+            raise WrongUseError(f"the manifest of {self.month} cannot be read: {fault}") from None
+
+
+def added(amounts: Iterable[Decimal]) -> Decimal:
+    """The exact sum."""
+    found = _NONE
+    for each in amounts:
+        found = EXACT.add(found, each)
+    return found
+
+
+def closed_months(store: MonthSource) -> dict[str, ClosedMonth]:
+    """The months that are closed, in order."""
+    return {
+        str(row["name"]): ClosedMonth(str(row["name"]), row["manifest"], row["signature"], row["key_id"])
+        for row in records(store, CLOSED)
+    }
+
+
+def closed_rows(
+    store: MonthSource, *, month: str = "", of_month: str = "", team: str | None = None
+) -> list[ClosedRow]:
+    """Rows that are frozen: of a closing, about a month, of a team."""
+    given = {
+        "month": _first(month),
+        "of_month": _first(of_month),
+        "team": team or "",
+        "every": int(team is None),
+    }
+    found = []
+    for row in records(store, CHARGES, **given):
+        key = tuple(str(row[name]) for name in _KEY)
+        amounts = tuple(row[name] for name in AMOUNTS)
+        found.append(ClosedRow(row["of_name"], key, int(row["gpu_milli_ms"]), amounts, row["reason"]))
+    return found
+
+
+def as_closed_now(store: MonthSource, month: str, rules: ClosingRules) -> Closing:
+    """What a month charges, and what has come since for months that are closed, by what the store has now."""
+    reader, rows = _charged(store, month, rules)
+    found, skipped = list(rows.values()), []
+    for each in closed_months(store).values():
+        if each.month >= month:
+            continue
+        adjusted = _adjustments(store, each, month)
+        if adjusted is None:
+            skipped.append(each.month)
+        else:
+            found += adjusted
+    return Closing(month, rules, sorted(found), reader.bills, skipped)
+
+
+def refuse_early(store: MonthSource, month: str, now_ms: int) -> None:
+    """Refuse to close a month that is closed, has not ended, or would leave a gap.
+
+    Raises:
+        WrongUseError: So it is.
+    """
+    until = datetime.fromisoformat(month_span(month)["until"]).replace(tzinfo=UTC)
+    if now_ms < until.timestamp() * 1_000:
+        raise WrongUseError(f"{month} has not ended: close it from {until:%Y-%m-%d} on (UTC)")
+    closed = closed_months(store)
+    if month in closed:
+        raise WrongUseError(
+            f"{month} is closed since {closed[month].read().closed}; what comes later for it is an adjustment of the next month"
+        )
+    later = [each for each in closed if each > month]
+    if later:
+        raise WrongUseError(
+            f"{later[0]} is closed already, and months are closed in order: {month} can no longer be"
+        )
+    if closed:
+        last = month_span(max(closed))["until"][:7]
+        if last != month:
+            raise WrongUseError(f"{max(closed)} was closed last: close {last} before {month}")
+
+
+def manifest_of(store: MonthSource, closing: Closing, now_ms: int) -> str:
+    """The manifest of a closing, as it is signed."""
+    span = month_span(closing.month)
+    last = max(closed_months(store).items(), default=None)
+    unreconciled = closing.unreconciled_usd
+    manifest = Manifest(
+        form=_FORM,
+        month=closing.month,
+        closed=datetime.fromtimestamp(now_ms / 1_000, UTC)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z"),
+        rules=closing.rules,
+        charge_usd=f"{closing.total(adjustments=False):f}",
+        adjustments_usd=f"{closing.total(adjustments=True):f}",
+        rows=len(closing.rows),
+        rows_sha256=rows_digest(closing.rows),
+        unreconciled_usd=f"{unreconciled:f}",
+        bills=[
+            msgspec.structs.replace(bill, sha256=bill_digest(store, bill.load_id, span))
+            for bill in month_bills_known(store, closing.month)
+        ],
+        ledger=ledger_digest(store, span),
+        before="" if last is None else hashlib.sha256(last[1].manifest.encode()).hexdigest(),
+    )
+    return msgspec.json.encode(manifest).decode()
+
+
+def store_closing(store: AllocationStore, closing: Closing, sealed: ClosedMonth, now_ms: int) -> None:
+    """Store the rows, and then the manifest, which makes the month closed."""
+    month_s = _seconds(closing.month)
+    for begin in range(0, len(closing.rows), _ROWS):
+        rows = [
+            {**row.named(), "month": month_s, "of_month": _seconds(row.of_month), "version": now_ms}
+            for row in closing.rows[begin : begin + _ROWS]
+        ]
+        token = f"closing-{closing.month}-{now_ms}-{begin}"
+        store.insert(CLOSED_CHARGES, pa.Table.from_pylist(rows, schema=SCHEMAS[CLOSED_CHARGES]), token)
+    header = {
+        "month": month_s,
+        "closed": now_ms,
+        "manifest": sealed.manifest,
+        "signature": sealed.signature,
+        "key_id": sealed.key_id,
+        "version": now_ms,
+    }
+    store.insert(
+        CLOSED_MONTHS,
+        pa.Table.from_pylist([header], schema=SCHEMAS[CLOSED_MONTHS]),
+        f"closed-{closing.month}-{now_ms}",
+    )
+
+
+def close(
+    store: AllocationStore,
+    month: str,
+    rules: ClosingRules,
+    now_ms: int,
+    sign: Callable[[str], tuple[str, str]],
+    *,
+    is_forced: bool = False,
+) -> tuple[ClosedMonth, list[str]]:
+    """Close a month; return what is stored of it, and the closed months that could not be adjusted.
+
+    Args:
+        store: The store.
+        month: Such as 2026-10.
+        rules: How it is charged.
+        now_ms: Log time.
+        sign: Makes of a manifest its signature and the key's name.
+        is_forced: Whether it is closed though something of it is on no bill yet.
+
+    Raises:
+        WrongUseError: It is closed, has not ended, or is not reconciled.
+    """
+    refuse_early(store, month, now_ms)
+    closing = as_closed_now(store, month, rules)
+    if not is_forced:
+        _refuse_unreconciled(closing)
+    # Rows of a closing that failed before its manifest was stored: they would stand beside the new ones.
+    store.forget_closing(_seconds(month))
+    manifest = manifest_of(store, closing, now_ms)
+    sealed = ClosedMonth(month, manifest, *sign(manifest))
+    store_closing(store, closing, sealed, now_ms)
+    return sealed, closing.skipped
+
+
+def _refuse_unreconciled(closing: Closing) -> None:
+    left, bills = closing.unreconciled_usd, closing.bills
+    if bills.currencies:
+        lines = sum(int(row["lines"]) for row in bills.currencies)
+        raise WrongUseError(
+            f"{closing.month}: {lines} lines of its bills have no exchange rate, so nobody is charged for them: `trainfare fx load` "
+            "loads rates; --unreconciled closes the month nevertheless"
+        )
+    if left:
+        what = "no bill of it is loaded" if not bills.lines else "its bills do not cover them"
+        raise WrongUseError(
+            f"{closing.month}: {left:f} USD are metered and on no bill yet ({what}): `trainfare bills load` loads bills, "
+            "`bills reconcile` says where they differ; --unreconciled closes the month with what was metered"
+        )
+
+
+def rows_digest(rows: Iterable[ClosedRow]) -> str:
+    """SHA-256 of rows in their order, each with all that it has."""
+    found = hashlib.sha256()
+    for row in sorted(rows):
+        amounts = [f"{amount:.18f}" for amount in row.amounts]
+        found.update(
+            msgspec.json.encode([row.of_month, *row.key, row.gpu_milli_ms, *amounts, row.reason]) + b"\n"
+        )
+    return found.hexdigest()
+
+
+def month_bills_known(store: MonthSource, month: str) -> list[ClosedBill]:
+    """The bills of a month that stand, without the hashes of their lines."""
+    return [
+        ClosedBill(
+            row["load_id"],
+            row["file"],
+            row["issuer"],
+            row["account"],
+            int(row["lines"]),
+            f"{row['billed_usd']:f}",
+        )
+        for row in records(store, BILLS, **month_span(month))
+    ]
+
+
+def _charged(
+    store: MonthSource, month: str, rules: ClosingRules
+) -> tuple[MonthReader, dict[tuple[str, ...], ClosedRow]]:
+    reader = MonthReader(store, month_span(month), LEVELS, rules.cost)
+    read = reader.month()
+    gpu: dict[str, int] = defaultdict(int)
+    for each in read.metered:
+        gpu[each.job_id] += each.gpu_milli_ms
+    rows = {}
+    for charge in charges(read, rules.rules()).rows:
+        key = (charge.kind, *charge.names, charge.account, charge.provider, charge.service)
+        job = charge.names[-1] if charge.kind == JOBS else ""
+        rows[key] = ClosedRow(month, key, gpu.get(job, 0), _amounts(charge))
+    return reader, rows
+
+
+def _amounts(charge: Charge) -> tuple[Decimal, ...]:
+    return tuple(getattr(charge, name) or _NONE for name in AMOUNTS)
+
+
+def _adjustments(store: MonthSource, closed: ClosedMonth, month: str) -> list[ClosedRow] | None:
+    """What a closed month would charge now, less what it and adjustments of it have charged; None: its minutes are gone."""
+    manifest = closed.read()
+    reader, now = _charged(store, closed.month, manifest.rules)
+    if reader.is_dropped:
+        return None
+    before: dict[tuple[str, ...], ClosedRow] = {}
+    for row in closed_rows(store, of_month=closed.month):
+        sums = before.get(row.key)
+        amounts = row.amounts if sums is None else _plus(sums.amounts, row.amounts)
+        gpu = row.gpu_milli_ms + (0 if sums is None else sums.gpu_milli_ms)
+        before[row.key] = ClosedRow(closed.month, row.key, gpu, amounts)
+    found = []
+    named = _Reasons(store, manifest)
+    nothing = (_NONE,) * len(AMOUNTS)
+    for key in sorted({*now, *before}):
+        was = before.get(key, ClosedRow(closed.month, key, 0, nothing))
+        is_ = now.get(key, ClosedRow(closed.month, key, 0, nothing))
+        change = _plus(is_.amounts, tuple(EXACT.minus(amount) for amount in was.amounts))
+        gpu = is_.gpu_milli_ms - was.gpu_milli_ms
+        if any(change) or gpu:
+            found.append(
+                ClosedRow(
+                    closed.month, key, gpu, change, named.reason(gpu, dict(zip(AMOUNTS, change, strict=True)))
+                )
+            )
+    return found
+
+
+class _Reasons:
+    """Says what a closed month was adjusted for."""
+
+    def __init__(self, store: MonthSource, manifest: Manifest) -> None:
+        known = {bill.load_id for bill in manifest.bills}
+        standing = month_bills_known(store, manifest.month)
+        self._new = sorted({bill.file for bill in standing if bill.load_id not in known})
+        here = {bill.load_id for bill in standing}
+        self._gone = sorted({bill.file for bill in manifest.bills if bill.load_id not in here})
+        closed_ms = round(datetime.fromisoformat(manifest.closed).timestamp() * 1_000)
+        (rates,) = records(store, RATES_SINCE, since_ms=closed_ms)
+        self._has_rates = bool(rates["rates"])
+
+    def reason(self, gpu_milli_ms: int, change: Mapping[str, Decimal]) -> str:
+        """The causes, by what differs: time, cost without time, bills."""
+        found = []
+        if change["cost_usd"] or change["idle_usd"] or gpu_milli_ms:
+            found.append("late event" if gpu_milli_ms else "late price or event")
+        if change["billed_usd"]:
+            found += [f"late bill {file}" for file in self._new]
+            found += [f"bill withdrawn {file}" for file in self._gone]
+            if not self._new and not self._gone:
+                found.append(
+                    "late exchange rate" if self._has_rates else "lines shared anew by what was metered"
+                )
+        elif change["only_metered_usd"] and (self._new or self._gone):
+            found += [f"late bill {file}" for file in self._new]
+        return ", ".join(found) or "shared anew"
+
+
+def _plus(one: tuple[Decimal, ...], other: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    return tuple(EXACT.add(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _first(month: str) -> str:
+    return month_span(month)["first"] if month else ""
+
+
+def _seconds(month: str) -> int:
+    return (datetime.fromisoformat(f"{month}-01").toordinal() - datetime(1970, 1, 1).toordinal()) * DAY_S  # noqa: DTZ001 - days alone

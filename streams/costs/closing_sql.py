@@ -1,0 +1,88 @@
+"""The SQL of closed months, and hashes of the rows that a month is made of. Values are bound as parameters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Final
+
+from schemas.bill_tables import BILL_LINES
+from schemas.bill_tables import SCHEMAS as BILL_SCHEMAS
+from schemas.tables import JOB_HOURS, NODE_HOURS, SCHEMAS
+from streams.costs.month_reader import MonthSource, records
+
+#: Lines whose hashes one query holds: 32 bytes of each.
+_LINES: Final = 500_000
+
+CLOSED: Final = """
+SELECT formatDateTime(month, '%Y-%m') AS name, manifest, signature, key_id FROM closed_months FINAL ORDER BY name
+"""
+#: Rows of a closing that has its manifest.
+CHARGES: Final = """
+SELECT c.*, formatDateTime(c.of_month, '%Y-%m') AS of_name
+FROM closed_charges AS c FINAL
+WHERE c.month IN (SELECT month FROM closed_months FINAL)
+    AND ({month:String} = '' OR toString(toDate(c.month)) = {month:String})
+    AND ({of_month:String} = '' OR toString(toDate(c.of_month)) = {of_month:String})
+    AND ({every:UInt8} = 1 OR (c.team = {team:String} AND c.kind = 'jobs'))
+"""
+BILLS: Final = """
+SELECT load_id, file, invoice_issuer_name AS issuer, billing_account_id AS account, lines, billed_usd
+FROM bill_loads FINAL
+WHERE status = 'loaded' AND toDate(billing_period_start) >= {first:String} AND toDate(billing_period_start) < {until:String}
+ORDER BY issuer, account, load_id
+"""
+RATES_SINCE: Final = (
+    "SELECT count() AS rates FROM fx_rates FINAL WHERE toUnixTimestamp64Milli(time) > {since_ms:Int64}"
+)
+
+
+def _hashed(table: str, columns: list[str], where: str) -> str:
+    """SQL for the count of rows and one hash of them all, whatever their order."""
+    listed = ", ".join(f"`{name}`" for name in columns)
+    return (
+        f"SELECT count() AS rows, lower(hex(SHA256(arrayStringConcat(arraySort(groupArray(SHA256(toString(({listed}))))))))) AS digest "
+        f"FROM `{table}` FINAL WHERE {where}"
+    )
+
+
+def _columns(names: list[str]) -> list[str]:
+    return [name for name in names if name not in ("shard", "version")]
+
+
+_LINES_OF: Final = _hashed(
+    BILL_LINES,
+    _columns(BILL_SCHEMAS[BILL_LINES].names),
+    "load_id = {load:String} AND billing_period_start >= {first:String} AND billing_period_start < {until:String} "
+    "AND line >= {from:Int64} AND line < {to:Int64}",
+)
+_LAST_LINE: Final = "SELECT max(line) AS line FROM bill_lines WHERE load_id = {load:String}"
+_HOURS: Final = tuple(
+    _hashed(table, _columns(SCHEMAS[table].names), "hour >= {first:String} AND hour < {until:String}")
+    for table in (JOB_HOURS, NODE_HOURS)
+)
+
+
+def bill_digest(store: MonthSource, load_id: str, span: Mapping[str, str]) -> str:
+    """SHA-256 over the lines of one file of a month's bills, as they are stored."""
+    found = hashlib.sha256()
+    (last,) = records(store, _LAST_LINE, load=load_id)
+    for begin in range(0, int(last["line"]) + 1, _LINES):
+        (row,) = records(store, _LINES_OF, load=load_id, **span, **{"from": begin, "to": begin + _LINES})
+        found.update(f"{row['rows']} {row['digest']}\n".encode())
+    return found.hexdigest()
+
+
+def ledger_digest(store: MonthSource, span: Mapping[str, str]) -> dict[str, str]:
+    """For each day on which something was paid SHA-256 over the hours of its jobs and nodes."""
+    found = {}
+    day, until = date.fromisoformat(span["first"]), date.fromisoformat(span["until"])
+    while day < until:
+        given = {"first": day.isoformat(), "until": (day + timedelta(1)).isoformat()}
+        rows = [records(store, sql, **given)[0] for sql in _HOURS]
+        if any(row["rows"] for row in rows):
+            text = "".join(f"{row['rows']} {row['digest']}\n" for row in rows)
+            found[day.isoformat()] = hashlib.sha256(text.encode()).hexdigest()
+        day += timedelta(1)
+    return found

@@ -1,0 +1,195 @@
+"""A team's statement of a month: what it is charged and what for, of the frozen rows where the month is closed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from streams.costs.allocating import month_span
+from streams.costs.charging import EXACT
+from streams.costs.closing import (
+    AMOUNTS,
+    ClosedBill,
+    ClosedRow,
+    ClosingRules,
+    added,
+    as_closed_now,
+    closed_months,
+    closed_rows,
+    month_bills_known,
+)
+from streams.costs.month_reader import MonthSource
+from streams.errors import WrongUseError
+
+_PROJECT, _OWNER, _JOB = 2, 3, 5  # of the key
+_GPU_HOUR: Final = 3_600_000_000
+#: What `charge_usd` is made of, and how people call it.
+PARTS: Final = (
+    ("billed_usd", "Billed by providers"),
+    ("only_metered_usd", "Metered, on no bill"),
+    ("license_cost_usd", "Licences"),
+    ("labor_cost_usd", "Labour"),
+    ("overhead_cost_usd", "Overhead"),
+)
+_CENT: Final = Decimal("0.01")
+
+
+class StatementGroup(NamedTuple):
+    """Some jobs of a team together."""
+
+    name: str
+    jobs: int
+    gpu_h: Decimal
+    charge_usd: Decimal
+
+
+class Adjustment(NamedTuple):
+    """What came later for a closed month, for one reason."""
+
+    of_month: str
+    reason: str
+    jobs: int
+    charge_usd: Decimal
+
+
+class TeamStatement(NamedTuple):
+    """What a team is charged in a month."""
+
+    team: str
+    month: str
+    closed: str  # when; empty: it is open, and what is said may change
+    key_id: str  # that signed the manifest
+    manifest_sha256: str
+    rules: ClosingRules
+    bills: list[ClosedBill]
+    rows: list[ClosedRow]
+    skipped: list[str]  # closed months that cannot be adjusted, of an open month
+
+    @property
+    def own(self) -> list[ClosedRow]:
+        """The rows of the month itself, the dearest first."""
+        found = [row for row in self.rows if row.of_month == self.month]
+        return sorted(found, key=lambda row: (-row.charge_usd, row.key))
+
+    def amount(self, name: str) -> Decimal:
+        """The sum of a column of the month itself."""
+        at = AMOUNTS.index(name)
+        return added(row.amounts[at] for row in self.own)
+
+    @property
+    def adjustments(self) -> list[Adjustment]:
+        """What came later for months before, the largest first."""
+        sums: dict[tuple[str, str], list[ClosedRow]] = defaultdict(list)
+        for row in self.rows:
+            if row.of_month != self.month:
+                sums[row.of_month, row.reason].append(row)
+        found = [
+            Adjustment(*key, len({row.key[_JOB] for row in rows}), added(row.charge_usd for row in rows))
+            for key, rows in sums.items()
+        ]
+        return sorted(found, key=lambda each: (each.of_month, -abs(each.charge_usd), each.reason))
+
+    @property
+    def total_usd(self) -> Decimal:
+        """All that the team is charged: the month, and adjustments."""
+        return added(row.charge_usd for row in self.rows)
+
+    @property
+    def projects(self) -> list[StatementGroup]:
+        """The month by project, the dearest first."""
+        return self._groups(_PROJECT)
+
+    @property
+    def owners(self) -> list[StatementGroup]:
+        """The month by owner."""
+        return self._groups(_OWNER)
+
+    def _groups(self, at: int) -> list[StatementGroup]:
+        sums: dict[str, list[ClosedRow]] = defaultdict(list)
+        for row in self.own:
+            sums[row.key[at]].append(row)
+        found = [
+            StatementGroup(name, len(rows), gpu_hours(rows), added(row.charge_usd for row in rows))
+            for name, rows in sums.items()
+        ]
+        return sorted(found, key=lambda each: (-each.charge_usd, each.name))
+
+    def record(self) -> dict[str, Any]:
+        """The statement for programs."""
+        rules = self.rules
+        return {
+            "team": self.team,
+            "month": self.month,
+            "state": "closed" if self.closed else "open",
+            "closed": self.closed or None,
+            "manifest_sha256": self.manifest_sha256 or None,
+            "key_id": self.key_id or None,
+            "rules": {
+                "cost": rules.cost.value,
+                "idle": rules.idle.value,
+                "share_unallocated": rules.share_unallocated.value,
+            },
+            "total_usd": self.total_usd,
+            "month_usd": self.amount("charge_usd"),
+            "adjustments_usd": added(each.charge_usd for each in self.adjustments),
+            "parts": {name: self.amount(name) for name in AMOUNTS},
+            "adjustments": [each._asdict() for each in self.adjustments],
+            "projects": [each._asdict() for each in self.projects],
+            "bills": [
+                {
+                    "file": each.file,
+                    "issuer": each.issuer,
+                    "account": each.account,
+                    "lines": each.lines,
+                    "billed_usd": each.billed_usd,
+                }
+                for each in self.bills
+            ],
+            "rows": [row.named() for row in self.rows],
+        }
+
+
+def gpu_hours(rows: Iterable[ClosedRow]) -> Decimal:
+    """GPU-hours of rows, to a thousandth."""
+    return (Decimal(sum(row.gpu_milli_ms for row in rows)) / _GPU_HOUR).quantize(Decimal("0.001"))
+
+
+def in_cents(amounts: Sequence[Decimal]) -> list[Decimal]:
+    """Amounts in cents that sum to their rounded sum: each is what it adds to the rounded sum of all up to it."""
+    found, so_far, before = [], Decimal(0), Decimal(0)
+    for each in amounts:
+        so_far = EXACT.add(so_far, each)
+        through = EXACT.quantize(so_far, _CENT)
+        found.append(EXACT.subtract(through, before))
+        before = through
+    return found
+
+
+def statement_of(store: MonthSource, team: str, month: str, rules: ClosingRules) -> TeamStatement:
+    """The statement of a team: as it was closed, else as it would be closed now by the rules.
+
+    Raises:
+        WrongUseError: It is no month, or nothing is known of the team in it.
+    """
+    month_span(month)
+    closed = closed_months(store).get(month)
+    if closed is not None:
+        manifest = closed.read()
+        digest = hashlib.sha256(closed.manifest.encode()).hexdigest()
+        rows = closed_rows(store, month=month, team=team)
+        found = TeamStatement(
+            team, month, manifest.closed, closed.key_id, digest, manifest.rules, manifest.bills, rows, []
+        )
+    else:
+        closing = as_closed_now(store, month, rules)
+        rows = [row for row in closing.rows if row.key[0] == "jobs" and row.key[1] == team]
+        bills = month_bills_known(store, month)
+        found = TeamStatement(team, month, "", "", "", rules, bills, rows, closing.skipped)
+    if not found.rows:
+        raise WrongUseError(
+            f"team {team!r}: no job of it cost anything in {month}; `trainfare chargeback --month {month}` lists the teams"
+        )
+    return found

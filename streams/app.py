@@ -243,6 +243,7 @@ class Worker:
             self._clock.monotonic_ms,
             audit=lambda: LastAudit(self._verdict(), self._clock.now_ms()),
             query=self._settings.query,
+            calendar=self._settings.calendar.calendar(),
             ci=self._settings.ci,
             local_token=self._door.token,
             controls=self._writers.controls,

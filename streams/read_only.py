@@ -49,6 +49,7 @@ async def _serve(settings: Settings, store: ClickHouseStore, clock: Clock) -> No
         speed=AT_REST,
         audit=lambda: LastAudit(_verdict(auditing), clock.now_ms()),
         query=settings.query,
+        calendar=settings.calendar.calendar(),
         local_token=door.token,
         docs_url=settings.alerts.docs_url,
         shown_settings=shown_settings(settings),

@@ -15,8 +15,10 @@ from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import reader
-from streams.cli.spans import days_of_month
+from streams.cli.spans import TzOption, days_of_month
 from streams.costs.charge_sql import BillCost
+from streams.costs.parts import HourSpan
+from streams.costs.request import calendar_of, instant_of
 from streams.costs.shares import Rule
 from streams.costs.variance import CAUSE_COLUMNS
 from streams.errors import WrongUseError
@@ -52,7 +54,7 @@ class ChargebackFormat(StrEnum):
 
 
 def chargeback(
-    month: Annotated[str, typer.Option(metavar="MONTH", help="The month (UTC), e.g. 2026-10.")],
+    month: Annotated[str, typer.Option(metavar="MONTH", help="The month, e.g. 2026-10.")],
     data: DataOption = None,
     by: Annotated[
         list[str] | None,
@@ -94,6 +96,7 @@ def chargeback(
             help="Also why jobs were billed otherwise than metered, in dollars by cause, and which prices would be right.",
         ),
     ] = False,
+    tz: TzOption = "",
     form: Annotated[
         ChargebackFormat, typer.Option("--format", "-f", help="table, csv, json or parquet.")
     ] = ChargebackFormat.table,
@@ -113,14 +116,17 @@ def chargeback(
     if out is not None:
         must_be_new(out)
     levels = levels_of(by, _LEVELS, "team")
+    settings = settings_for(data)
+    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
+    hours = HourSpan(*(instant_of("--month", day, calendar) for day in days_of_month(month, calendar)))
     first, until = days_of_month(month)
     span = {"first": first, "until": until}
     shown = where_of(where or [])
     if is_explained and where:
         raise WrongUseError("--variance is of whole jobs: it takes no --where")
     rules = Rules(idle, share_unallocated, shown)
-    with reader(settings_for(data)) as store:
-        source = MonthReader(store, span, levels, cost)
+    with reader(settings) as store:
+        source = MonthReader(store, span, levels, cost, hours)
         bills = month_bills(store, source, cost, rules) if is_explained else None
         charged = charges(source.month(), rules) if bills is None else bills.charged
         prices = [] if bills is None else right_prices_of(store, bills, span)
@@ -136,6 +142,7 @@ def chargeback(
     elif form is ChargebackFormat.json:
         found = {
             "month": month,
+            "tz": calendar.zone,
             "cost": cost.value,
             "where": where or [],
             "totals": totals,

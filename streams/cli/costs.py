@@ -11,7 +11,7 @@ from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
 from streams.clock import SystemClock
 from streams.costs.answer import cost_steps
 from streams.costs.day_parts import answered
@@ -26,6 +26,7 @@ from streams.costs.request import (
     STORAGE_LEVELS,
     Metric,
     Period,
+    calendar_of,
     request_of,
 )
 from streams.costs.sql import extent_sql
@@ -42,7 +43,7 @@ def costs(
     data: DataOption = None,
     metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_metrics.md, metrics.")] = Metric.total,
     by: Annotated[list[str] | None, typer.Option(metavar="LEVEL[,LEVEL]", help=_BY_HELP)] = None,
-    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
     last: LastOption = "",
@@ -83,12 +84,15 @@ def costs(
     progress: Annotated[
         str, typer.Option(metavar="NAME", help="Of m9: a progress that jobs report, e.g. step.")
     ] = "",
+    tz: TzOption = "",
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what was paid, over time and by any levels (job, owner, team...)."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = asked.resolved(SystemClock().now_ms())
+    settings = settings_for(data)
+    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
+    span = asked.resolved(SystemClock().now_ms(), calendar=calendar)
     request = request_of(
         {
             "metric": [metric],
@@ -108,10 +112,11 @@ def costs(
             "limit": [str(limit)],
         },
         lambda name: f"--{name.replace('_', '-')}",
+        calendar,
     )
     if request.drivers and form is OutputFormat.csv:
         raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
-    with reader(settings_for(data)) as store:
+    with reader(settings) as store:
         found = answered(cost_steps(request), lambda sql, bound: store.ask(sql, **bound))
         known = {} if found.rows else store.records(extent_sql(request))[0]
         left_out = None

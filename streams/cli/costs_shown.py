@@ -13,7 +13,7 @@ from typing import Any, Final
 from streams.cli.output import Grid, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
-from streams.costs.periods import next_start
+from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Metric, Period
 
 _DAY_CHARACTERS: Final = 10
@@ -58,7 +58,7 @@ def over_time(request: CostRequest, found: CostRows) -> Grid | None:
     """
     if request.per is Period.all or _COST not in found.columns or found.is_cut or not found.rows:
         return None
-    starts = _starts(found.rows, request.per)
+    starts = _starts(found.rows, request)
     if len(starts) < _PERIODS_MIN:
         return None
     lines: dict[tuple[Any, ...], dict[datetime, Decimal]] = {}
@@ -80,12 +80,12 @@ def over_time(request: CostRequest, found: CostRows) -> Grid | None:
     return Grid((*request.by, _COST, f"per {request.per} from {first} to {last}"), rows)
 
 
-def _starts(rows: list[dict[str, Any]], per: Period) -> list[datetime]:
+def _starts(rows: list[dict[str, Any]], request: CostRequest) -> list[datetime]:
     """The starts of all periods from the first to the last one, also where no row is of one; of many, the last ones."""
     found = {_start(row) for row in rows}
     starts, last = [min(found)], max(found)
     while starts[-1] < last:
-        starts.append(next_start(starts[-1], per))
+        starts.append(request.calendar.local(next_ms(round(starts[-1].timestamp() * 1000), request)))
     return starts[-_PERIODS_MAX:]
 
 

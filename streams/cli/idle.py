@@ -10,17 +10,18 @@ from typing import Annotated
 
 import typer
 
+from streams.calendar import Calendar
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
 from streams.clock import SystemClock
 from streams.costs.day_parts import answered
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import ALWAYS_MS, LEVELS, MONEY, NODES, cells
 from streams.costs.idle_nodes import findings as findings_of
 from streams.costs.parts import HourSpan
-from streams.costs.request import Period, instant_of
+from streams.costs.request import Period, calendar_of, instant_of
 from streams.errors import WrongUseError
 
 
@@ -32,12 +33,13 @@ def idle(
             metavar="LEVEL[,LEVEL]", help="team (default), cluster, gpu_type, node; may be repeated."
         ),
     ] = None,
-    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
+    tz: TzOption = "",
     findings: Annotated[
         bool, typer.Option("--findings", help="What to look at: forgotten nodes, use without a job, ...")
     ] = False,
@@ -46,10 +48,12 @@ def idle(
 ) -> None:
     """Show what the nodes cost, what jobs used of it and what was idle."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = _span(*asked.resolved(SystemClock().now_ms()))
+    settings = settings_for(data)
+    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
+    span = _span(*asked.resolved(SystemClock().now_ms(), calendar=calendar), calendar)
     levels = levels_of(by, LEVELS, "team")
-    with reader(settings_for(data)) as store:
-        steps = findings_of(span, limit) if findings else cells(levels, per, span, limit)
+    with reader(settings) as store:
+        steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)
         found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
         (known,) = store.records(NODES)
         sql, bound = left_out_sql(span)
@@ -63,13 +67,16 @@ def idle(
     write(_shown(grid) if form is OutputFormat.table else grid, form)
 
 
-def _span(first: str, until: str) -> HourSpan:
+def _span(first: str, until: str, calendar: Calendar) -> HourSpan:
     """The time as ms.
 
     Raises:
         WrongUseError: A date is none, or the time is empty.
     """
-    begin_ms, end_ms = instant_of("--from", first) or 0, instant_of("--to", until) or ALWAYS_MS
+    begin_ms, end_ms = (
+        instant_of("--from", first, calendar) or 0,
+        instant_of("--to", until, calendar) or ALWAYS_MS,
+    )
     if begin_ms >= end_ms:
         raise WrongUseError("--from: must be before --to")
     return HourSpan(begin_ms, end_ms)

@@ -1,4 +1,4 @@
-"""Spans of time that commands are asked for, by dates or in relative words, in UTC.
+"""Spans of time that commands are asked for, by dates or in relative words, in UTC or in the zone of a calendar.
 
 The instant of asking is handed in.
 """
@@ -14,6 +14,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from schemas.escaping import visible
+from streams.calendar import PLAIN, Calendar
 from streams.errors import WrongUseError
 
 LastOption = Annotated[
@@ -21,9 +22,18 @@ LastOption = Annotated[
     typer.Option("--last", metavar="SPAN", help="Until now: 12h, 7d or 2w; the begun hour or day counts."),
 ]
 LastWeekOption = Annotated[
-    bool, typer.Option("--last-week", help="The week before this one, Monday to Sunday, UTC.")
+    bool, typer.Option("--last-week", help="The week before this one, Monday to Sunday.")
 ]
-MonthOption = Annotated[str, typer.Option("--month", metavar="MONTH", help="A month (UTC), e.g. 2026-10.")]
+MonthOption = Annotated[str, typer.Option("--month", metavar="MONTH", help="A month, e.g. 2026-10.")]
+
+TzOption = Annotated[
+    str,
+    typer.Option(
+        "--tz",
+        metavar="ZONE",
+        help="The time zone of days, weeks and months, e.g. Europe/Berlin (default: calendar.time_zone, else UTC).",
+    ),
+]
 
 _LAST: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])", re.ASCII)
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
@@ -55,8 +65,8 @@ class AskedSpan:
     last_week: bool = False
     month: str = ""
 
-    def resolved(self, now_ms: int, step: Step = Step.hour) -> ResolvedSpan:
-        """The span, of whole hours or days of UTC; `--from` and `--to` as they are.
+    def resolved(self, now_ms: int, step: Step = Step.hour, calendar: Calendar = PLAIN) -> ResolvedSpan:
+        """The span, of whole hours or of days of the calendar; `--from` and `--to` as they are.
 
         Raises:
             WrongUseError: An option is not understood, or several name a span.
@@ -74,15 +84,17 @@ class AskedSpan:
         if self.last:
             return _last(self.last, now, step)
         if self.last_week:
-            monday = now.date() - timedelta(days=now.weekday())
-            return ResolvedSpan((monday - timedelta(days=7)).isoformat(), monday.isoformat())
+            this = calendar.date_of(calendar.start_of("week", now_ms))
+            return ResolvedSpan((this - timedelta(days=7)).isoformat(), this.isoformat())
         return (
-            ResolvedSpan(*days_of_month(self.month)) if self.month else ResolvedSpan(self.first, self.until)
+            ResolvedSpan(*days_of_month(self.month, calendar))
+            if self.month
+            else ResolvedSpan(self.first, self.until)
         )
 
 
-def days_of_month(text: str) -> tuple[str, str]:
-    """The first day of a month, and the day after its last one.
+def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:
+    """The first day of a month of a calendar, and the day after its last one.
 
     Raises:
         WrongUseError: It is no month.
@@ -95,7 +107,8 @@ def days_of_month(text: str) -> tuple[str, str]:
             raise ValueError
     except ValueError:
         raise WrongUseError(f"--month {visible(text[:80])}: expected a month such as 2026-10") from None
-    return first.isoformat(), (first + timedelta(days=31)).replace(day=1).isoformat()
+    begin, end = calendar.named_month(first.year, first.month)
+    return begin.isoformat(), end.isoformat()
 
 
 def _last(text: str, now: datetime, step: Step) -> ResolvedSpan:

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from streams.calendar import UTC_ZONE, WEEKDAYS, Calendar
 from streams.config.live import (
     ActionSettings,
     AlertSettings,
@@ -270,6 +271,32 @@ class QuerySettings(Group):
     )
 
 
+class CalendarSettings(Group):
+    """Where days, weeks and months of costs begin: the usual one of commands, the API and the page. Budgets name their own."""
+
+    time_zone: str = Field(
+        default=UTC_ZONE, description="A name of the IANA time zone database; `--tz` and `tz` name another."
+    )
+    week_start: str = Field(default=WEEKDAYS[0], description="The day on which weeks begin, e.g. `sunday`.")
+    year_start: str = Field(
+        default="01-01",
+        description="Month and day on which a fiscal year begins, e.g. `04-06`, the day 28 at most. Fiscal months begin on that day of each month.",
+    )
+    months: Literal["calendar", "4-4-5", "4-5-4", "5-4-4"] = Field(
+        default="calendar",
+        description="`4-4-5` and the like: fiscal months are so many weeks; the year begins with the week whose start is nearest to `year_start`.",
+    )
+
+    @model_validator(mode="after")
+    def _is_calendar(self) -> CalendarSettings:
+        self.calendar()
+        return self
+
+    def calendar(self) -> Calendar:
+        """The calendar."""
+        return Calendar(self.time_zone, self.week_start, self.year_start, self.months)
+
+
 class LogSettings(Group):
     """What the process says about itself, on stderr."""
 
@@ -292,6 +319,7 @@ class Settings(Group):
     actions: ActionSettings = ActionSettings()
     web: WebSettings = WebSettings()
     query: QuerySettings = QuerySettings()
+    calendar: CalendarSettings = CalendarSettings()
     ci: CiSettings = CiSettings()
     canary: CanarySettings = CanarySettings()
     serve: ServeSettings = ServeSettings()

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from streams.costs.day_parts import Steps
-from streams.costs.periods import next_start
+from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Period
 from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps
 from streams.errors import WrongUseError
@@ -19,6 +20,8 @@ from streams.errors import WrongUseError
 Row = dict[str, Any]
 #: Of a comparison: the same column of the period before.
 PREVIOUS: Final = "previous_"
+#: How long a day, week or month of another calendar is: on the days on which clocks change 23 or 25 hours.
+PERIOD_HOURS: Final = "period_hours"
 _CHANGES: Final = (f"{PREVIOUS}cost_usd", "change_usd", "change_ratio")
 _ZERO_USD: Final = Decimal("0.000000000")
 
@@ -62,16 +65,21 @@ def cost_rows(
         cell["period_start"] = _utc(cell["period_start"])
     if request.compare:
         columns, cells = _compared(request, columns, cells, before)
+    if request.has_own_cells:
+        columns = (*columns, PERIOD_HOURS)
+        for cell in cells:
+            start_ms = _ms(cell["period_start"])
+            cell[PERIOD_HOURS] = (next_ms(start_ms, request) - start_ms) // HOUR_MS
     is_cut = len(cells) > request.limit
     # A comparison reads all cells; without one, no more than one beyond the limit was asked for.
     left_out = len(cells) - request.limit if request.compare else None
     del cells[request.limit :]
     for cell in cells:
         is_open = request.per is Period.all and request.from_ms is None
-        cell["period_start"] = None if is_open else _rfc3339(cell["period_start"])
+        cell["period_start"] = None if is_open else request.calendar.iso(_ms(cell["period_start"]))
         for name in ("peak_hour", f"{PREVIOUS}peak_hour"):
             if cell.get(name) is not None:
-                cell[name] = _rfc3339(_utc(cell[name]))
+                cell[name] = request.calendar.iso(_ms(_utc(cell[name])))
     return CostRows(columns, cells, is_cut, left_out if is_cut else 0)
 
 
@@ -90,7 +98,7 @@ def _compared(
         if request.per is Period.all:
             after = _instant(request.from_ms or 0)
         else:
-            after = next_start(start, request.per)
+            after = _instant(next_ms(_ms(start), request))
         before[after, *row[:width]] = row[width + 1 :]
     if max(len(cells), len(before)) > CELLS_MAX:
         raise WrongUseError(f"compare: more than {CELLS_MAX} cells; ask for fewer levels, or a longer period")
@@ -136,5 +144,5 @@ def _utc(at: Any) -> datetime:
     return found
 
 
-def _rfc3339(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

@@ -54,7 +54,7 @@ def idle_steps(request: CostRequest, span: HourSpan) -> Steps[MetricRows]:
     """Ask for the cells of M3; their columns begin as those of `cost_sql`, and `cost_usd` is of the nodes."""
     width = len(request.by) + 1
     most = request.limit + 1
-    is_short = request.per in _SHORT
+    is_short = request.per in _SHORT and not request.has_own_cells
     found = yield from in_parts(
         span,
         lambda part: _part_sql(request, span, part, most if is_short else _PART_ROWS_MAX),

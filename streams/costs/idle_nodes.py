@@ -8,10 +8,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
+from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
+from streams.calendar import PLAIN, Calendar
 from streams.costs.day_parts import MetricRows, Row, Steps, added, in_parts
-from streams.costs.parts import HourSpan, Parameters
-from streams.costs.request import Period
+from streams.costs.parts import OWN_CELLS, HourSpan, Parameters, extent_ms_sql, starts_of
+from streams.costs.request import CostRequest, Metric, Period
 
 #: No limit of rows.
 ALL_ROWS: Final = 1_000_000
@@ -68,17 +70,39 @@ FROM node_hour_balance WHERE {SPAN} GROUP BY name
 """
 
 
-def cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
-    """Ask what nodes cost, by levels and periods: what was most idle first."""
-    sql = _sql(levels, per)
-    found = yield from in_parts(span, lambda part: (sql, bounds_of(part)))
+def cells(
+    levels: tuple[str, ...],
+    per: Period,
+    span: HourSpan,
+    limit: int = ALL_ROWS,
+    calendar: Calendar = PLAIN,
+) -> Steps[MetricRows]:
+    """Ask what nodes cost, by levels and periods of a calendar: what was most idle first.
+
+    Raises:
+        WrongUseError: The span has too many periods.
+    """
+    request = CostRequest(metric=Metric.m3, per=per, calendar=calendar)
+    starts: Parameters = {}
+    if request.has_own_cells:
+        ((first_ms, last_ms),) = (yield extent_ms_sql(request), {}).rows()
+        span = HourSpan(
+            max(span.begin_ms or 0, int(str(first_ms))),
+            min(span.end_ms or ALWAYS_MS, int(str(last_ms)) + HOUR_MS),
+        )
+        starts = starts_of(request, span)
+    sql = _sql(levels, OWN_CELLS if starts else _START.get(per))
+    found = yield from in_parts(span, lambda part: (sql, bounds_of(part) | starts))
     width = len(found.names) - len(MONEY) - 1
     first = width - len(levels)  # 1 with a period
     idle_at = width + 1 + MONEY.index("idle_cost_usd")
     rows = added(found.rows, width)
     rows.sort(key=lambda row: (row[:first], -row[idle_at], row[first:width]))
     names = (*found.names[:width], "paid_node_h", *MONEY, "idle_ratio")
-    return MetricRows(names, [_finished(row, width) for row in rows[:limit]])
+    made = [_finished(row, width) for row in rows[:limit]]
+    if starts:
+        made = [(calendar.iso(round(row[0].timestamp() * 1000)), *row[1:]) for row in made]
+    return MetricRows(names, made)
 
 
 def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
@@ -106,9 +130,8 @@ def bounds_of(span: HourSpan) -> Parameters:
     return {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
 
 
-def _sql(levels: tuple[str, ...], per: Period) -> str:
+def _sql(levels: tuple[str, ...], start: str | None) -> str:
     """The statement; only names of fixed lists go into it."""
-    start = _START.get(per)
     names = ", ".join(levels)
     period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
     return f"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
 from streams.costs.day_parts import answered, in_parts
 from streams.costs.parts import HourSpan
+from streams.errors import WrongUseError
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
@@ -50,17 +51,37 @@ class BillsOfMonth:
 
 
 class MonthReader:
-    """Reads one month, which goes from the day `first` up to the day `until`, both in ISO 8601."""
+    """Reads one month; bills are those of the month of days (UTC) from `first` up to `until`, both in ISO 8601.
+
+    What was metered is of `hours` [begin, end), of which both are bounded: those of the month by a calendar.
+
+    Raises:
+        WrongUseError: Another calendar than that of bills is asked for, and the month has bills.
+    """
 
     def __init__(
-        self, store: MonthSource, span: dict[str, str], levels: tuple[str, ...], basis: BillCost
+        self,
+        store: MonthSource,
+        span: dict[str, str],
+        levels: tuple[str, ...],
+        basis: BillCost,
+        hours: HourSpan | None = None,
     ) -> None:
-        self._store, self.span, self._levels, self._basis = store, span, levels, basis
+        whole = HourSpan(_ms(span["first"]), _ms(span["until"]))
+        self._hours = hours or whole
+        self._store, self._levels, self._basis = store, levels, basis
         self._month = {"month": span["first"], "month_end": span["until"]}
         self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
+        self.span = span
+        self._time = {"first": _iso_of(self._hours.begin_ms), "until": _iso_of(self._hours.end_ms)}
         (kept,) = records(store, charge_sql.KEPT)
-        self.is_dropped = int(span["first"][:7].replace("-", "")) < int(str(kept["month"]))
+        self.is_dropped = int(self._time["first"][:7].replace("-", "")) < int(str(kept["month"]))
         self.bills = self._bills()
+        if self._hours != whole and (self.bills.lines or self.bills.currencies):
+            raise WrongUseError(
+                f"--tz: bills of {self._month['month'][:7]} are loaded, and their months and days are those of UTC; charge it by "
+                "UTC, or what was metered alone: trainfare costs --tz"
+            )
 
     def month(self) -> Month:
         """All that the month is charged from; its lines are read while they are charged."""
@@ -68,13 +89,15 @@ class MonthReader:
             int(str(row["day"]))
             for row in records(self._store, charge_sql.LATE_DAYS, **self._month, **self._days)
         ]
-        late_span = {"first": _iso(min(late)), "until": _iso(max(late) + 1)} if late else {}
-        names, resources = self._jobs({**self.span, **self._widest(late_span)})
-        accounts = self._attempts({**self.span, **self._widest(late_span)})
+        late_span = (
+            {"first": _iso_of(min(late) * DAY_MS), "until": _iso_of((max(late) + 1) * DAY_MS)} if late else {}
+        )
+        names, resources = self._jobs({**self._time, **self._widest(late_span)})
+        accounts = self._attempts({**self._time, **self._widest(late_span)})
         metered = charge_sql.METERED_BY_HOUR if self.is_dropped else charge_sql.METERED
         return Month(
-            metered=list(self._metered(metered, self.span, [], resources, accounts)),
-            idle=list(self._idle(self.span, [])),
+            metered=list(self._metered(metered, self._time, [], resources, accounts)),
+            idle=list(self._idle(self._time, [])),
             late_metered=list(self._metered(charge_sql.METERED, late_span, late, resources, accounts))
             if late
             else [],
@@ -94,8 +117,8 @@ class MonthReader:
         if not late:
             return {}
         return {
-            "first": min(self.span["first"], late["first"]),
-            "until": max(self.span["until"], late["until"]),
+            "first": min(self._time["first"], late["first"]),
+            "until": max(self._time["until"], late["until"]),
         }
 
     def _rows(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
@@ -160,7 +183,7 @@ class MonthReader:
 
     def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
         """Yield what nodes were idle for, day by day."""
-        whole = HourSpan(_ms(span["first"]), _ms(span["until"]))
+        whole = HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
         steps = in_parts(
             whole,
             lambda part: (
@@ -223,9 +246,9 @@ def _ms(iso: str) -> int:
     return _day(iso) * DAY_MS
 
 
+def _ms_of(iso: str) -> int:
+    return round(datetime.fromisoformat(iso).replace(tzinfo=UTC).timestamp() * 1000)
+
+
 def _iso_of(at_ms: int | None) -> str:
-    return _iso((at_ms or 0) // DAY_MS)
-
-
-def _iso(day: int) -> str:
-    return date.fromordinal(day + _EPOCH).isoformat()
+    return f"{datetime.fromtimestamp((at_ms or 0) // 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -20,8 +20,10 @@ from streams.costs.request import (
     TRAFFIC_LEVELS,
     TRAFFIC_METRICS,
     CostRequest,
+    Metric,
     Period,
 )
+from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
     from sinks.query.wire import Parameter  # loads Arrow; not needed to show a command's help
@@ -36,6 +38,8 @@ _PERIODS: Final = {
     # One cell, or with a comparison one before and one after the instant.
     Period.all: "toDateTime(if(h.hour < toDateTime({split_s:Int64}, 'UTC'), {begin_s:Int64}, {split_s:Int64}), 'UTC')",
 }
+#: Of another calendar: the last start of a period that is not after the hour.
+OWN_CELLS: Final = "toDateTime(roundDown(toInt64(toUnixTimestamp(hour)), {starts:Array(Int64)}), 'UTC')"
 HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR sampled_gpu_ms != 0 OR {' + '.join(COSTS)} != 0)"
 #: What may be joined to a row of hours, by the alias under which its columns are named.
 _JOINS: Final = {
@@ -67,8 +71,14 @@ def names_in(expressions: Iterable[str]) -> str:
 
 
 def parameters_of(request: CostRequest, span: HourSpan) -> Parameters:
-    """The parameters of bounds and periods."""
+    """The parameters of bounds and periods.
+
+    Raises:
+        WrongUseError: The span has too many periods of the request's calendar.
+    """
     found: Parameters = {"most": request.limit + 1}
+    if request.has_own_cells:
+        found |= starts_of(request, span)
     if request.per is Period.all:
         found |= {"begin_s": (span.begin_ms or 0) // 1000, "split_s": (request.from_ms or 0) // 1000}
     return found
@@ -76,7 +86,31 @@ def parameters_of(request: CostRequest, span: HourSpan) -> Parameters:
 
 def period_of(request: CostRequest) -> str:
     """The period of an hour, as `expression AS period`."""
+    if request.has_own_cells:
+        return f"{OWN_CELLS.replace('hour', 'h.hour')} AS period"
     return f"{_PERIODS[request.per]} AS period"
+
+
+def starts_of(request: CostRequest, span: HourSpan) -> Parameters:
+    """Where the periods of the request's calendar begin that have an hour in the span, as `OWN_CELLS` refers to them.
+
+    Raises:
+        WrongUseError: There are too many.
+    """
+    begin_ms = span.begin_ms or 0
+    end_ms = max(begin_ms + 1, span.end_ms or begin_ms + 1)
+    try:
+        starts = request.calendar.starts(request.per, begin_ms, end_ms)
+    except ValueError as wrong:
+        raise WrongUseError(f"per: {wrong}") from wrong
+    return {"starts": [start // 1000 for start in starts]}
+
+
+def extent_ms_sql(request: CostRequest) -> str:
+    """The statement for the first and last hour with a row that the request may be about, ms since 1970; 0: there is none."""
+    table, users = ("node_hours", "1") if request.metric is Metric.m3 else ("job_hours", USERS_JOBS)
+    return f"""SELECT toInt64(toUnixTimestamp(min(hour))) * 1000 AS first_ms, toInt64(toUnixTimestamp(max(hour))) * 1000 AS last_ms
+FROM {table} WHERE {users}"""
 
 
 def level_columns(levels: Iterable[tuple[int, str]], parameters: Parameters) -> list[str]:

@@ -1,34 +1,27 @@
-"""The calendar of cells: where an hour, day, week or month (UTC) begins, and those beside it."""
+"""Where the cells of a request begin, and those beside them: hours, or days, weeks and months of its calendar."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
-
-from streams.costs.request import Period
-
-_STEP: Final = {
-    Period.hour: timedelta(hours=1),
-    Period.day: timedelta(days=1),
-    Period.week: timedelta(days=7),
-}
+from schemas.durations import HOUR_MS
+from streams.costs.request import CostRequest, Period
 
 
-def floor_of(at: datetime, per: Period) -> datetime:
-    """The first instant of the period in which a whole hour lies."""
-    if per in (Period.all, Period.hour):
-        return at
-    day = at.replace(hour=0)
-    if per is Period.month:
-        return day.replace(day=1)
-    return day - timedelta(days=day.weekday()) if per is Period.week else day
+def floor_ms(at_ms: int, request: CostRequest) -> int:
+    """The first instant (ms) of the cell in which a whole hour lies."""
+    if request.per in (Period.all, Period.hour):
+        return at_ms
+    return request.calendar.start_of(request.per, at_ms)
 
 
-def next_start(start: datetime, per: Period) -> datetime:
-    """Where the period after an hour, day, week or month begins."""
-    return (start + timedelta(days=32)).replace(day=1) if per is Period.month else start + _STEP[per]
+def next_ms(start_ms: int, request: CostRequest) -> int:
+    """Where the hour, day, week or month after the one that begins at an instant (ms) begins."""
+    if request.per is Period.hour:
+        return start_ms + HOUR_MS
+    return request.calendar.end_of(request.per, start_ms)
 
 
-def previous_start(start: datetime, per: Period) -> datetime:
-    """Where the period before an hour, day, week or month begins."""
-    return (start - timedelta(days=1)).replace(day=1) if per is Period.month else start - _STEP[per]
+def previous_ms(start_ms: int, request: CostRequest) -> int:
+    """Where the hour, day, week or month before the one that begins at an instant (ms) begins."""
+    if request.per is Period.hour:
+        return start_ms - HOUR_MS
+    return request.calendar.before(request.per, start_ms)

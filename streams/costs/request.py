@@ -5,9 +5,10 @@ It accepts names of fixed lists only; what a client chooses freely is bound as a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -15,6 +16,7 @@ from typing import Final, TypeVar
 from schemas.durations import HOUR_MS
 from schemas.escaping import visible
 from schemas.events import PRICE_FIELDS
+from streams.calendar import PERS, PLAIN, UTC_ZONE, Calendar
 from streams.errors import WrongUseError
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -38,12 +40,13 @@ LABEL: Final = "label:"
 _LEDGER_COLUMNS: Final = ("component", "phase")
 ROWS_MAX: Final = 10_000
 _LEVELS_MAX: Final = 6
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _CONDITIONS_MAX: Final = 20
 _NAME_MAX_BYTES: Final = 256
 _USD_MAX: Final = Decimal(10) ** 9
 PARAMETERS: Final = (
     "metric", "by", "per", "from", "to", "where", "compare", "drivers", "drivers_by_sku", "limit", "slo_usd_per_hour", "slo_target",
-    "quality", "progress", "expected",
+    "quality", "progress", "expected", "tz",
 )  # fmt: skip
 
 
@@ -68,7 +71,7 @@ TRAFFIC_METRICS: Final = tuple(_LEVELS_OF)
 
 
 class Period(StrEnum):
-    """The length of a cell in time, in UTC; weeks begin on Monday."""
+    """The length of a cell in time; where days, weeks and months begin is said by a calendar."""
 
     hour = "hour"
     day = "day"
@@ -96,6 +99,12 @@ class CostRequest:
     quality: str = ""  # of m9: the name of a measure that jobs report
     progress: str = ""
     expected: bool = False  # of m10: beside the expected rate
+    calendar: Calendar = PLAIN
+
+    @property
+    def has_own_cells(self) -> bool:
+        """Whether its cells begin elsewhere than those of UTC."""
+        return self.per in PERS and not self.calendar.is_plain
 
 
 def levels_of(request: CostRequest) -> list[str]:
@@ -109,10 +118,13 @@ def has_price_fields(request: CostRequest) -> bool:
     return any(level in HOUR_LEVELS and level not in apart for level in levels_of(request))
 
 
-def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] = str) -> CostRequest:
+def request_of(
+    given: Mapping[str, Sequence[str]], named: Callable[[str], str] = str, usual: Calendar = PLAIN
+) -> CostRequest:
     """Parse a request from texts by the names of `PARAMETERS`; what is absent has its default.
 
-    `named` returns a parameter's name as who asks writes it (`--from`).
+    `named` returns a parameter's name as who asks writes it (`--from`); `usual` is the calendar of the settings, of which
+    `tz` replaces the zone.
 
     Raises:
         WrongUseError: In one line, beginning with the parameter's name.
@@ -120,12 +132,13 @@ def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] =
     texts = {
         name: _single(name, values, named) for name, values in given.items() if name not in ("by", "where")
     }
+    calendar = calendar_of(named("tz"), texts.get("tz", ""), usual)
     request = CostRequest(
         metric=_chosen(named("metric"), texts.get("metric", ""), Metric, Metric.total),
         by=_levels_of(named("by"), ",".join(given.get("by", ()))),
         per=_chosen(named("per"), texts.get("per", ""), Period, Period.all),
-        from_ms=instant_of(named("from"), texts.get("from", "")),
-        to_ms=instant_of(named("to"), texts.get("to", "")),
+        from_ms=instant_of(named("from"), texts.get("from", ""), calendar),
+        to_ms=instant_of(named("to"), texts.get("to", ""), calendar),
         where=_conditions_of(named("where"), given.get("where", ())),
         compare=_compare_of(named("compare"), texts.get("compare", "")),
         drivers=_count_of(named("drivers"), texts.get("drivers", ""), 0, 1_000),
@@ -138,9 +151,24 @@ def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] =
         quality=_measure_of(named("quality"), texts.get("quality", "")),
         progress=_measure_of(named("progress"), texts.get("progress", "")),
         expected=_flag_of(named("expected"), texts.get("expected", "")),
+        calendar=calendar,
     )
     _check(request, named)
     return request
+
+
+def calendar_of(name: str, zone: str, usual: Calendar) -> Calendar:
+    """The usual calendar in another time zone; empty: as it is.
+
+    Raises:
+        WrongUseError: In one line, beginning with the parameter's name.
+    """
+    try:
+        return replace(usual, zone=zone) if zone else usual
+    except ValueError:
+        raise WrongUseError(
+            f"{name}: {_shown(zone)} is no time zone; expected a name of the IANA database such as Europe/Berlin, or {UTC_ZONE}"
+        ) from None
 
 
 def _single(name: str, values: Sequence[str], named: Callable[[str], str]) -> str:
@@ -205,8 +233,8 @@ def _is_name(text: str) -> bool:
         return False
 
 
-def instant_of(name: str, text: str) -> int | None:
-    """Parse a date (its first instant, UTC) or an ISO instant to ms since 1970; empty: None.
+def instant_of(name: str, text: str, calendar: Calendar = PLAIN) -> int | None:
+    """Parse a date (its first instant) or an ISO instant to ms since 1970; empty: None. Without an offset it is of the calendar's zone.
 
     Raises:
         WrongUseError: In one line, beginning with the parameter's name.
@@ -214,8 +242,12 @@ def instant_of(name: str, text: str) -> int | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-        at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if _DATE.fullmatch(text):
+            day = date.fromisoformat(text)
+            at_ms = calendar.instant_of(day) if 1970 <= day.year < 2106 else -1
+        else:
+            moment = datetime.fromisoformat(text)
+            at_ms = round((moment if moment.tzinfo else calendar.moment(moment)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise WrongUseError(
             f"{name}: {_shown(text)} is no date such as 2026-10-01 or 2026-10-01T06:00"

@@ -6,9 +6,9 @@ Every text in it is fixed; what a client chooses is bound as a parameter.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
+from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.costs.day_parts import MetricRows, Steps
 from streams.costs.idle import idle_steps
@@ -17,6 +17,7 @@ from streams.costs.parts import (
     HAS_HOURS,
     HourSpan,
     Parameters,
+    extent_ms_sql,
     hour_conditions,
     joins,
     level_columns,
@@ -25,7 +26,7 @@ from streams.costs.parts import (
     parameters_of,
     period_of,
 )
-from streams.costs.periods import floor_of, previous_start
+from streams.costs.periods import floor_ms, previous_ms
 from streams.costs.request import TRAFFIC_METRICS, CostRequest, Metric, Period
 from streams.costs.traffic import traffic_sql
 
@@ -106,6 +107,11 @@ def span_steps() -> Steps[dict[str, int]]:
 
 def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[MetricRows]:
     """Ask for the cells of the hours [begin_ms, end_ms), with the columns of `cost_sql`; None: without bound."""
+    if request.has_own_cells and (begin_ms is None or end_ms is None):
+        # Periods of another calendar are counted out: from the first to the last hour that there is.
+        ((first_ms, last_ms),) = (yield extent_ms_sql(request), {}).rows()
+        begin_ms = int(str(first_ms)) if begin_ms is None else begin_ms
+        end_ms = max(int(str(last_ms)) + HOUR_MS, begin_ms) if end_ms is None else end_ms
     if request.metric is Metric.m3:
         return (yield from idle_steps(request, HourSpan(begin_ms, end_ms)))
     answer = yield cost_sql(request, begin_ms, end_ms)
@@ -131,14 +137,12 @@ def previous_span(request: CostRequest) -> tuple[int | None, int | None]:
     begin_ms, end_ms = request.from_ms, request.to_ms
     if request.per is Period.all and begin_ms is not None and end_ms is not None:
         return max(2 * begin_ms - end_ms, 0), begin_ms
-    return _one_before(begin_ms, request.per), _one_before(end_ms, request.per)
+    return _one_before(begin_ms, request), _one_before(end_ms, request)
 
 
-def _one_before(at_ms: int | None, per: Period) -> int | None:
+def _one_before(at_ms: int | None, request: CostRequest) -> int | None:
     """The instant of the period before that is as far from its start, at most its end."""
     if at_ms is None:
         return None
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    start = floor_of(at, per)
-    moved = min(previous_start(start, per) + (at - start), start)
-    return max(round(moved.timestamp() * 1000), 0)
+    start_ms = floor_ms(at_ms, request)
+    return max(min(previous_ms(start_ms, request) + at_ms - start_ms, start_ms), 0)

@@ -150,6 +150,7 @@ class _Demo:
             self._clock.monotonic_ms,
             speed=self._options.speed,
             query=self._settings.query,
+            calendar=self._settings.calendar.calendar(),
             local_token=self._door.token,
             docs_url=self._settings.alerts.docs_url,
         )

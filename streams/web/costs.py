@@ -17,6 +17,7 @@ from aiohttp import web
 from schemas.durations import HOUR_MS
 from sinks.answer import QueryResult
 from sinks.query import arrow
+from streams.calendar import Calendar
 from streams.costs.answer import cost_steps
 from streams.costs.day_parts import Done, Steps, advanced
 from streams.costs.driver_cells import driver_rows, driver_sql
@@ -35,14 +36,16 @@ Made = TypeVar("Made")
 _THREADS = Threads("costs", 2)
 
 
-async def costs(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
+async def costs(
+    request: web.Request, service: QueryService, client: Client, calendar: Calendar
+) -> dict[str, Any]:
     """The rows asked for, and the drivers of the change if they are asked for.
 
     Raises:
         ApiError: A parameter is wrong, or the query failed.
     """
     try:
-        asked = request_of({name: request.query.getall(name) for name in request.query})
+        asked = request_of({name: request.query.getall(name) for name in request.query}, usual=calendar)
         found = await made(service, client, cost_steps(asked))
         body: dict[str, Any] = {
             **_echo(asked),
@@ -104,7 +107,7 @@ def _rfc3339(at_ms: int) -> str:
 
 
 def _echo(asked: CostRequest) -> dict[str, Any]:
-    return {"metric": asked.metric, "by": asked.by, "per": asked.per}
+    return {"metric": asked.metric, "by": asked.by, "per": asked.per, "tz": asked.calendar.zone}
 
 
 async def made(service: QueryService, client: Client, steps: Steps[Made]) -> Made:

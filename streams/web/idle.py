@@ -6,22 +6,25 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from streams.calendar import Calendar
 from streams.costs.idle_nodes import LEVELS
 from streams.costs.idle_report import report_steps
 from streams.costs.parts import HourSpan
-from streams.costs.request import instant_of
+from streams.costs.request import calendar_of, instant_of
 from streams.errors import WrongUseError
 from streams.web.costs import made
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
 
-_PARAMETERS: Final = ("from", "to", "by", "limit")
+_PARAMETERS: Final = ("from", "to", "by", "limit", "tz")
 _LIMIT: Final = 200
 _LIMIT_MAX: Final = 1_000
 
 
-async def idle(request: web.Request, service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
+async def idle(
+    request: web.Request, service: QueryService, client: Client, as_of_ms: int, usual: Calendar
+) -> dict[str, Any]:
     """The report; `by`: the level of nodes, `from` and `to` whole hours.
 
     Raises:
@@ -38,9 +41,9 @@ async def idle(request: web.Request, service: QueryService, client: Client, as_o
     if not (given.isascii() and given.isdecimal() and 1 <= int(given[:9]) <= _LIMIT_MAX):
         raise ApiError(400, f"limit: got {given!r}, expected 1 to {_LIMIT_MAX}")
     try:
-        span = HourSpan(
-            instant_of("from", request.query.get("from", "")), instant_of("to", request.query.get("to", ""))
-        )
+        calendar = calendar_of("tz", request.query.get("tz", ""), usual)
+        first, until = (instant_of(name, request.query.get(name, ""), calendar) for name in ("from", "to"))
+        span = HourSpan(first, until)
         if span.begin_ms is not None and span.end_ms is not None and span.begin_ms >= span.end_ms:
             raise ApiError(400, "from: must be before to")
         found = await made(service, client, report_steps(level, span, as_of_ms, int(given)))

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from aiohttp import web
 
+from streams.calendar import Calendar
 from streams.costs.headroom import LEVELS
 from streams.errors import WrongUseError
 from streams.explain import alert_list
@@ -93,6 +94,7 @@ class Parts:
     receivers: ReceiverEndpoint
     act_links: ActLinkEndpoint
     bills: BillEndpoint
+    calendar: Calendar  # the usual one
 
 
 class Route(NamedTuple):
@@ -282,7 +284,9 @@ class Routes:
         return json_answer(await self._parts.figures.burn())
 
     async def _costs(self, request: web.Request) -> web.Response:
-        return json_answer(await costs(request, self._parts.queries, client_of(request)))
+        return json_answer(
+            await costs(request, self._parts.queries, client_of(request), self._parts.calendar)
+        )
 
     async def _costs_span(self, request: web.Request) -> web.Response:
         parameters(request, set())
@@ -304,7 +308,9 @@ class Routes:
 
     async def _idle(self, request: web.Request) -> web.Response:
         as_of_ms = await self._parts.figures.as_of_ms()
-        return json_answer(await idle(request, self._parts.queries, client_of(request), as_of_ms))
+        return json_answer(
+            await idle(request, self._parts.queries, client_of(request), as_of_ms, self._parts.calendar)
+        )
 
     async def _budgets(self, request: web.Request) -> web.Response:
         parameters(request, set())

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from schemas.release import release
 from sinks.clickhouse import ClickHouseStore
+from streams.calendar import PLAIN, Calendar
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
 from streams.engine.reference_log import Standing
@@ -84,6 +85,7 @@ class WebServer:
         docs_url: str = "",
         patience: Timeouts = PATIENCE,
         shown_settings: Mapping[str, Any] | None = None,
+        calendar: Calendar = PLAIN,
     ) -> None:
         check_bind(settings)
         self._settings = settings
@@ -148,6 +150,7 @@ class WebServer:
                 otlp=OtlpEndpoint(ingest),
                 receivers=ReceiverEndpoint(receivers, now_ms),
                 bills=self._bills,
+                calendar=calendar,
                 act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
                 version=release(),
                 audit=audit,

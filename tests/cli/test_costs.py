@@ -155,3 +155,26 @@ def test_an_empty_answer_says_what_there_is(data: Path) -> None:
             0, "nothing matches; the store has hours from 2026-06-01 to 2026-06-01\n",
         )  # fmt: skip
     assert asked(data, "--where", "team=nobody") == []
+
+
+def test_a_day_of_a_zone_is_one_cell_in_every_format_and_a_month_is_charged_by_it(data: Path) -> None:
+    zone = ("--tz", "Pacific/Kiritimati", "--per", "day")  # 10:00 UTC is midnight
+    (row,) = asked(data, *zone)
+    assert (row["period_start"], row["period_hours"]) == ("2026-06-02T00:00:00+14:00", 24)
+    heads, cells = (
+        line.split(",") for line in trainfare("costs", *zone, "--data", data, "--format", "csv").out.split()
+    )
+    assert dict(zip(heads, cells, strict=True))["period_start"] == row["period_start"]
+    assert table(data, *zone)[1][0] == "2026-06-02"
+    month = ("chargeback", "--month", "2026-06", "--data", data, "--format", "json")
+    utc, berlin = (json.loads(trainfare(*month, "--tz", each).out) for each in ("UTC", "Europe/Berlin"))
+    assert berlin == {**utc, "tz": "Europe/Berlin"}
+    idle = trainfare("idle", *zone, "--data", data, "--format", "json")
+    assert [row["period_start"] for row in json.loads(idle.out)] == ["2026-06-02T00:00:00+14:00"]
+
+
+@pytest.mark.parametrize("command", ["costs", "idle", "chargeback --month 2026-06"])
+def test_what_is_no_zone_is_refused(data: Path, command: str) -> None:
+    done = trainfare(*command.split(), "--tz", "../../etc/passwd", "--data", data)
+    assert (done.code, done.out) == (2, "")
+    assert "--tz: '../../etc/passwd' is no time zone" in done.err

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from streams.calendar import PLAIN, Calendar
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert
@@ -27,9 +28,11 @@ spent_by_minute = st.dictionaries(st.integers(0, LENGTH - 1), st.integers(0, 40)
 cuts = st.lists(st.tuples(st.integers(1, LENGTH), st.booleans()), max_size=12)
 
 
-def usage_of(spent: dict[int, int], from_ms: int, until_ms: int, per: str) -> Usage:
+def usage_of(
+    spent: dict[int, int], from_ms: int, until_ms: int, per: str, calendar: Calendar = PLAIN
+) -> Usage:
     """What a reader reads for a look: hours before, minutes after."""
-    start_ms = period_at(per, from_ms).start_ms
+    start_ms = period_at(per, from_ms, calendar).start_ms
     before = sum(usd for at_ms, usd in spent.items() if start_ms <= at_ms < from_ms)
     minutes = sorted(at_ms for at_ms in spent if from_ms <= at_ms < until_ms)
     amounts = np.zeros((3, len(minutes)), np.int64)
@@ -55,7 +58,7 @@ class Table:
 
     def look(self, spent: dict[int, int], since_ms: int | None, until_ms: int) -> list[BudgetFinding]:
         begin_ms = (until_ms - HOUR_MS if since_ms is None else since_ms) - HOUR_MS
-        usage = usage_of(spent, begin_ms // HOUR_MS * HOUR_MS, until_ms, self.subject.budget.per)
+        usage = usage_of(spent, begin_ms // HOUR_MS * HOUR_MS, until_ms, *self.subject.budget.cycle)
         minutes = Minutes(since_ms, until_ms)
         found = list(judge_used(self.subject, usage, minutes, self.rows.get))
         for each in found:
@@ -94,6 +97,37 @@ def test_looks_tell_what_the_oracle_tells(
     used = {at_ms: (usd, 0, 0) for at_ms, usd in spent.items()}
     assert table.told() == budget_told(used, (limit, None, None), per, T0, end_ms)
     assert len(set(table.changes)) == len(table.changes)
+
+
+@given(
+    spent_by_minute,
+    st.integers(1, 600),
+    st.sampled_from(
+        [("Europe/Berlin", 1), ("Atlantic/Cape_Verde", -1), ("Asia/Kolkata", 5), ("Europe/London", 0)]
+    ),
+    cuts,
+)
+def test_a_zones_day_begins_at_its_midnight_in_any_cut(
+    given_spent: dict[int, int], limit: int, zone: tuple[str, int], given_cuts: list[tuple[int, bool]]
+) -> None:
+    """As the oracle tells of UTC, by a clock that is so many hours ahead; India's day begins with its first whole hour of UTC."""
+    name, ahead_h = zone
+    begin_ms = T0 - 4 * HOUR_MS  # 18:00 UTC
+    spent = {begin_ms + 2 * minute * MINUTE_MS: usd for minute, usd in given_spent.items()}
+    table = Table(BudgetSubject(Budget("b", {"team": "t"}, "day", Limits(limit), calendar=Calendar(name))))
+    since_ms: int = begin_ms
+    for minute in sorted({minute for minute, _ in given_cuts} | {LENGTH}):
+        until_ms = begin_ms + 2 * minute * MINUTE_MS
+        table.look(spent, since_ms, until_ms)
+        since_ms = until_ms
+    shift_ms = ahead_h * HOUR_MS
+    used = {at_ms + shift_ms: (usd, 0, 0) for at_ms, usd in spent.items()}
+    told = budget_told(used, (limit, None, None), "day", begin_ms + shift_ms, since_ms + shift_ms)
+    shifted = [
+        (percent, fired_ms - shift_ms, None if over_ms is None else over_ms - shift_ms)
+        for percent, fired_ms, over_ms in told
+    ]
+    assert table.told() == shifted
 
 
 @given(spent_by_minute, st.integers(1, 600), st.sampled_from(["day", "total"]), st.integers(1, LENGTH))

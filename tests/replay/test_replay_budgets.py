@@ -287,3 +287,23 @@ def test_a_paused_job_uses_its_wall_clock_budget_only_while_it_runs(tmp_path: Pa
     use = "SELECT budget, used_wall_clock_hours AS hours FROM budget_use FINAL WHERE subject_kind = 'team'"
     (used,) = rows(tmp_path / "data", use)
     assert round(used["hours"] * 3_600_000) == 14 * MINUTE_MS + 7
+
+
+def test_a_budget_of_a_zone_begins_anew_with_the_first_whole_hour_of_its_day(tmp_path: Path) -> None:
+    """$1 a minute from 18:00 UTC on; a day of India begins at 18:30, so with the hour from 19:00 on."""
+    hour_ms = 60 * MINUTE_MS
+    zone = {"time_zone": "Asia/Kolkata", "per": "day"}
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("b", team="vision", usd=100, **zone),
+        started("one", T0 + 18 * hour_ms),
+        ended("one", T0 + 21 * hour_ms),
+    )
+    replay(tmp_path / "data", log)
+    found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
+    minutes = [(each["started_ms"] - T0 - 18 * hour_ms) // MINUTE_MS for each in found]
+    assert minutes == [50, 110, 140, 160]
+    assert (found[0]["resolved_ms"] - T0) // hour_ms == 19
+    assert "budget b for 2023-12-09" in found[0]["summary"]
+    assert "budget b for 2023-12-10" in found[1]["summary"]

@@ -12,6 +12,7 @@ from schemas.durations import HOUR_MS
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
+from streams.calendar import PERS, PLAIN, Calendar, zone_names
 from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest
 
 MILLI: Final = 1_000
@@ -24,11 +25,18 @@ KINDS: Final = {"job_id": "job", "run_id": "run"}
 #: The fields of a budget that match nothing.
 OWN_FIELDS: Final = frozenset(
     {"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action", "actions", "grace_s", "webhook"}
-    | {"contact", "subject", "by", "comment", "match"}
+    | {"contact", "subject", "by", "comment", "match", "time_zone", "week_start", "year_start", "months"}
 )
 OVERRIDE_FIELDS: Final = frozenset({"budget", "reason", "from_ms", "until_ms", "by", "comment", "match"})
 _ACTIONS: Final = get_args(BudgetAction)
 _PERIODS: Final = get_args(BudgetPeriod)
+#: The fields of a record that say where its periods begin, as a calendar has them.
+_CALENDAR_FIELDS: Final = {
+    "time_zone": "zone",
+    "week_start": "week_start",
+    "year_start": "year_start",
+    "months": "months",
+}
 _LIMITS: Final = ("usd", "gpu_hours", "wall_clock_hours")
 _RATIO_MAX: Final = 10.0
 _GRACE_MAX_S: Final = 7 * 86_400
@@ -63,11 +71,17 @@ class Budget:
     grace_ms: int | None = None  # between steps; None: that of the settings
     webhook: str | None = field(default=None, repr=False)  # of its actions; None: that of the settings
     contact: str = ""  # the owner who gets its alerts
+    calendar: Calendar = PLAIN  # where its days, weeks and months begin
 
     @property
     def is_per_run(self) -> bool:
         """Whether each training run has it for itself."""
         return self.per == RUN
+
+    @property
+    def cycle(self) -> tuple[str, Calendar]:
+        """Its kind of period."""
+        return self.per, self.calendar
 
 
 @dataclass(frozen=True)
@@ -96,13 +110,15 @@ def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) 
     Raises:
         MalformedControlError: A field is invalid, or it limits nothing.
     """
-    (per, subject), limits, (steps, grace_ms), (webhook, contact) = all_of(
-        lambda: all_of(lambda: _per(value), lambda: _subject(value)),
+    (per, subject, calendar), limits, (steps, grace_ms), (webhook, contact) = all_of(
+        lambda: all_of(lambda: _per(value), lambda: _subject(value), lambda: _calendar(value)),
         lambda: _limits(value),
         lambda: all_of(lambda: _escalation_steps(value), lambda: _grace_ms(value)),
         lambda: all_of(lambda: _text(value, "webhook"), lambda: _text(value, "contact")),
     )
-    return Budget(name, {**subject, **match}, per, limits, steps, grace_ms, webhook or None, contact)
+    return Budget(
+        name, {**subject, **match}, per, limits, steps, grace_ms, webhook or None, contact, calendar
+    )
 
 
 def own_budget(fields: Mapping[str, str]) -> Budget | None:
@@ -144,6 +160,25 @@ def _per(value: Mapping[str, object]) -> str:
     if value.get("per") and value.get("period") and value["per"] != value["period"]:
         raise MalformedControlError("period: differs from `per`")
     return str(per)
+
+
+def _calendar(value: Mapping[str, object]) -> Calendar:
+    given = {name: value[name] for name in _CALENDAR_FIELDS if value.get(name) is not None}
+    if not given:
+        return PLAIN
+    first = next(iter(given))
+    if (value.get("per") or value.get("period")) not in PERS:
+        raise MalformedControlError(f"{first}: it is that of a budget per {', '.join(PERS)}")
+    for name, text in given.items():
+        if not isinstance(text, str):
+            raise MalformedControlError(f"{name}: expected a string")
+    try:
+        return Calendar(**{_CALENDAR_FIELDS[name]: str(text) for name, text in given.items()})
+    except ValueError as wrong:
+        of, _, expected = str(wrong).partition(": ")
+        name = next(each for each, its in _CALENDAR_FIELDS.items() if its == of)
+        near = nearest(given[name], sorted(zone_names())) if name == "time_zone" else ""
+        raise MalformedControlError(f"{name}: got {shown(given[name])}, {expected}{near}") from None
 
 
 def _limits(value: Mapping[str, object]) -> Limits:

@@ -140,7 +140,7 @@ def _summary(found: BudgetFinding, top: TopKind) -> str:
 
     def build(parts: int, at_most: int) -> str:
         which = f"budget {short(budget.name, at_most)}" if budget.name else "its own budget"
-        which += f" for {named(budget.per, found.period)}"
+        which += f" for {named(budget.per, found.period, budget.calendar)}"
         if found.percent == 0:
             early = span((found.ends_ms or 0) - found.at_ms - (left_ms or 0))
             is_so = f"{WILL}{which} at {when}, {early} early: {used} of {limit}, {rate}"

@@ -39,7 +39,8 @@ def judge_forecast(
     first_ms = usage.from_ms + HOUR_MS
     if minutes.since_ms is not None:
         first_ms = max(first_ms, minutes.since_ms + MINUTE_MS)
-    for period in periods(subject.budget.per, min(first_ms, minutes.until_ms), minutes.until_ms):
+    budget = subject.budget
+    for period in periods(budget.per, min(first_ms, minutes.until_ms), minutes.until_ms, budget.calendar):
         ends_ms = _ends_ms(subject, period)
         last_ms = minutes.until_ms if ends_ms is None else min(minutes.until_ms, ends_ms)
         at_ms = np.arange(max(first_ms, period.start_ms), last_ms + 1, MINUTE_MS, dtype=np.int64)

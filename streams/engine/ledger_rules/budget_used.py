@@ -44,7 +44,7 @@ def over_ms(subject: BudgetSubject, period: CalendarPeriod) -> int | None:
 def judge_used(subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Last) -> Iterator[BudgetFinding]:
     """Yield the changes at these minutes, in order of periods; `last`: the last row of an alert."""
     begin_ms = usage.from_ms if minutes.since_ms is None else max(minutes.since_ms, usage.from_ms)
-    for period in periods(subject.budget.per, begin_ms, minutes.until_ms):
+    for period in periods(subject.budget.per, begin_ms, minutes.until_ms, subject.budget.calendar):
         yield from sorted(_judge(subject, usage, minutes, last, period), key=lambda found: found.at_ms)
 
 

@@ -1,16 +1,14 @@
-"""The periods of budgets: days, weeks and months of UTC."""
+"""The periods of budgets: days, weeks and months of a calendar."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from schemas.durations import DAY_MS
+from streams.calendar import PERS, PLAIN, Calendar
 
 #: The kinds of periods that have an end.
-CALENDAR: Final = ("day", "week", "month")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+CALENDAR: Final = PERS
 
 
 class CalendarPeriod(NamedTuple):
@@ -23,43 +21,31 @@ class CalendarPeriod(NamedTuple):
 ALWAYS: Final = CalendarPeriod(0, None)
 
 
-def period_at(per: str, at_ms: int) -> CalendarPeriod:
+def period_at(per: str, at_ms: int, calendar: Calendar = PLAIN) -> CalendarPeriod:
     """The period of that kind (`day`, `week`, `month`, `total`, `run`) that contains an instant."""
-    day = at_ms // DAY_MS
-    if per == "day":
-        return CalendarPeriod(day * DAY_MS, (day + 1) * DAY_MS)
-    if per == "week":
-        monday = day - (day + 3) % 7  # 1970-01-01 was a Thursday
-        return CalendarPeriod(monday * DAY_MS, (monday + 7) * DAY_MS)
-    if per == "month":
-        at = _EPOCH + timedelta(days=day)
-        first = at.replace(day=1)
-        following = (first + timedelta(days=32)).replace(day=1)
-        return CalendarPeriod(_ms(first), _ms(following))
-    return ALWAYS
+    if per not in CALENDAR:
+        return ALWAYS
+    start_ms = calendar.start_of(per, at_ms)
+    return CalendarPeriod(start_ms, calendar.end_of(per, start_ms))
 
 
-def periods(per: str, from_ms: int, until_ms: int) -> Iterator[CalendarPeriod]:
+def periods(per: str, from_ms: int, until_ms: int, calendar: Calendar = PLAIN) -> Iterator[CalendarPeriod]:
     """Yield the periods that have an instant in [from_ms, until_ms], in order."""
-    period = period_at(per, from_ms)
+    period = period_at(per, from_ms, calendar)
     while True:
         yield period
         if period.end_ms is None or period.end_ms > until_ms:
             return
-        period = period_at(per, period.end_ms)
+        period = CalendarPeriod(period.end_ms, calendar.end_of(per, period.end_ms))
 
 
-def named(per: str, period: CalendarPeriod) -> str:
+def named(per: str, period: CalendarPeriod, calendar: Calendar = PLAIN) -> str:
     """How people call it, to follow `for`."""
-    start = _EPOCH + timedelta(milliseconds=period.start_ms)
+    if per not in CALENDAR:
+        return "this run" if per == "run" else "all time"
+    start = calendar.date_of(period.start_ms)
     if per == "day":
         return f"{start:%Y-%m-%d}"
     if per == "week":
         return f"the week of {start:%Y-%m-%d}"
-    if per == "month":
-        return f"{start:%B %Y}"
-    return "this run" if per == "run" else "all time"
-
-
-def _ms(at: datetime) -> int:
-    return int((at - _EPOCH) / timedelta(milliseconds=1))
+    return f"{start:%B %Y}" if calendar.has_plain_months else f"the month from {start:%Y-%m-%d} on"

@@ -159,6 +159,4 @@ def _reason(action: DueAction, row: ActionRow) -> str:
     name = action.subject.budget.name
     budget = f"budget {name}" if name else "its own budget"
     what = f"{100 * row.used_ratio:.1f} % used, {shown_usd(row.spent_nano)} spent"
-    return (
-        f"{whose(action.subject)}: {budget} for {named(action.subject.budget.per, action.period)} is {what}"
-    )
+    return f"{whose(action.subject)}: {budget} for {named(action.subject.budget.per, action.period, action.subject.budget.calendar)} is {what}"

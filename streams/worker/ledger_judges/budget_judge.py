@@ -24,7 +24,7 @@ from streams.engine.ledger_rules.usage import Amounts, Usage, used_ratio
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
-from streams.worker.ledger_judges.reader import Group, LedgerReader
+from streams.worker.ledger_judges.reader import Cycle, Group, LedgerReader
 
 #: A look reaches back so far at most; what was crossed before is found at its first minute.
 _BACK_MS: Final = 48 * HOUR_MS
@@ -119,7 +119,7 @@ class BudgetJudge:
         by_fields: dict[tuple[str, ...], list[BudgetSubject]] = {}
         for spell in found:
             by_fields.setdefault(_fields(spell.subject), []).append(spell.subject)
-        usage: dict[tuple[str, ...], dict[tuple[Group, str], Usage]] = {}
+        usage: dict[tuple[str, ...], dict[tuple[Group, Cycle], Usage]] = {}
         for fields, subjects in by_fields.items():
             groups = {group for subject in subjects for group in _groups(fields, subject)}
             budgets = [subject.budget for subject in subjects]
@@ -128,11 +128,11 @@ class BudgetJudge:
 
     @staticmethod
     def _usage_of(
-        subject: BudgetSubject, usage: Mapping[tuple[str, ...], Mapping[tuple[Group, str], Usage]]
+        subject: BudgetSubject, usage: Mapping[tuple[str, ...], Mapping[tuple[Group, Cycle], Usage]]
     ) -> Usage:
         fields = _fields(subject)
         of = usage[fields]
-        return Usage.together([of[group, subject.budget.per] for group in _groups(fields, subject)])
+        return Usage.together([of[group, subject.budget.cycle] for group in _groups(fields, subject)])
 
     def _findings(self, judged: Sequence[_Judged]) -> list[BudgetFinding]:
         found: list[BudgetFinding] = []
@@ -191,7 +191,7 @@ class BudgetJudge:
         begin_ms = from_ms if minutes.since_ms is None else max(minutes.since_ms, from_ms)
         alive: set[str] = set()
         for subject in subjects:
-            for period in periods(subject.budget.per, begin_ms, minutes.until_ms):
+            for period in periods(subject.budget.per, begin_ms, minutes.until_ms, subject.budget.calendar):
                 alive |= _ids_of(subject, period).keys()
         return [
             budget_over(alert, max(minutes.first_ms, alert.changed_ms + 1))
@@ -225,7 +225,7 @@ def _ends(before: _Judged | None, now: _Judged | None, last: Last) -> Iterator[B
     if before is None:
         return
     subject, over_ms = before.subject, before.minutes.until_ms + MINUTE_MS
-    period = period_at(subject.budget.per, before.minutes.until_ms)
+    period = period_at(subject.budget.per, before.minutes.until_ms, subject.budget.calendar)
     ids = _ids_of(subject, period)
     if now is not None and now.minutes.since_ms == before.minutes.until_ms:
         ids = {each: rule for each, rule in ids.items() if each not in _ids_of(now.subject, period)}
@@ -237,7 +237,7 @@ def _ends(before: _Judged | None, now: _Judged | None, last: Last) -> Iterator[B
 
 
 def _state(of: _Judged, at_ms: int) -> BudgetState:
-    period = period_at(of.subject.budget.per, at_ms)
+    period = period_at(of.subject.budget.per, at_ms, of.subject.budget.calendar)
     return BudgetState(
         of.subject, period, at_ms, of.usage.used_at(period, at_ms), of.usage.per_hour_at(at_ms)
     )

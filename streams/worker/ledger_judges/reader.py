@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
+from streams.calendar import Calendar
 from streams.engine.alerts.budgets import MATCHED, Budget
 from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopKind
@@ -37,6 +38,8 @@ _VALUES_MAX: Final = 500
 _Any = TypeVar("_Any")
 #: Values of match fields, in the order of the fields.
 Group = tuple[str, ...]
+#: A kind of period, and the calendar that says where it begins.
+Cycle = tuple[str, Calendar]
 
 
 class SqlStore(Protocol):
@@ -163,24 +166,28 @@ class LedgerReader:
         budgets: Iterable[Budget],
         from_ms: int,
         to_ms: int,
-    ) -> dict[tuple[Group, str], Usage]:
+    ) -> dict[tuple[Group, Cycle], Usage]:
         """Return the use of each group by minute in [from_ms, to_ms), by group and kind of period.
 
         `from_ms` is a whole hour. A group is the values of `fields`; the kinds of periods are those of the budgets.
         """
         wanted = list(budgets)
-        pers = sorted({budget.per for budget in wanted})
+        cycles = [*dict.fromkeys(budget.cycle for budget in wanted)]
         has_clock = any(budget.limits.wall_clock_ms is not None for budget in wanted)
-        found: dict[tuple[Group, str], Usage] = {}
+        found: dict[tuple[Group, Cycle], Usage] = {}
         for part in _pieces(sorted(groups)):
-            before = self._before(fields, part, pers, from_ms)
+            before = self._before(fields, part, cycles, from_ms)
             minutes = self._minutes(fields, part, from_ms, to_ms, has_clock=has_clock)
-            earlier = self._earlier(fields, part, from_ms) if any(per in CALENDAR for per in pers) else {}
+            earlier = (
+                self._earlier(fields, part, from_ms) if any(per in CALENDAR for per, _ in cycles) else {}
+            )
             for group in part:
                 minute_ms, amounts = minutes.get(group, _NOTHING)
-                for per in pers:
-                    used = before.get((group, per), Amounts())
-                    found[group, per] = Usage(from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS))
+                for cycle in cycles:
+                    used = before.get((group, cycle), Amounts())
+                    found[group, cycle] = Usage(
+                        from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS)
+                    )
         return found
 
     def top(self, wanted: Mapping[str, Sequence[str]], at_ms: int) -> TopKind:
@@ -209,9 +216,9 @@ class LedgerReader:
         ]
 
     def _before(
-        self, fields: Sequence[str], groups: Sequence[Group], pers: Sequence[str], from_ms: int
-    ) -> dict[tuple[Group, str], Amounts]:
-        starts = [period_at(per, from_ms).start_ms for per in pers]
+        self, fields: Sequence[str], groups: Sequence[Group], cycles: Sequence[Cycle], from_ms: int
+    ) -> dict[tuple[Group, Cycle], Amounts]:
+        starts = [period_at(per, from_ms, calendar).start_ms for per, calendar in cycles]
         bound: dict[str, object] = {f"start_{at}": start for at, start in enumerate(starts)}
         bound |= {
             "from_ms": from_ms,
@@ -219,13 +226,13 @@ class LedgerReader:
             **self._late,
             **_values(fields, groups),
         }
-        rows = [*rows_of(self._store.query(usage_sql.before_sql(fields, len(pers)), bound))]
+        rows = [*rows_of(self._store.query(usage_sql.before_sql(fields, len(cycles)), bound))]
         return {
-            (tuple(row[name] for name in fields), per): Amounts(
+            (tuple(row[name] for name in fields), cycle): Amounts(
                 _nano(row[f"usd_{at}"]), int(row[f"gpu_{at}"]), int(row[f"wall_{at}"])
             )
             for row in rows
-            for at, per in enumerate(pers)
+            for at, cycle in enumerate(cycles)
         }
 
     def _earlier(

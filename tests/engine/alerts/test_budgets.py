@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.events import ControlEvent
+from streams.calendar import Calendar
 from streams.engine.alerts.budgets import Budget, EscalationStep, Limits, own_budget
 from streams.engine.alerts.controls import Controls
 
@@ -50,6 +51,15 @@ def test_the_older_names_of_fields_are_taken() -> None:
     assert budget(usd=1).per == "total"
 
 
+def test_a_budget_has_a_calendar_of_its_own() -> None:
+    fiscal = {"time_zone": "Europe/London", "week_start": "sunday", "year_start": "04-06", "months": "4-4-5"}
+    assert budget(usd=1, per="month", **fiscal).calendar == Calendar(
+        "Europe/London", "sunday", "04-06", "4-4-5"
+    )
+    assert budget(usd=1, per="week", time_zone="Asia/Tokyo").calendar == Calendar("Asia/Tokyo")
+    assert budget(usd=1, per="week").calendar.is_plain
+
+
 def test_a_ladder_is_names_or_objects_with_shares() -> None:
     steps: list[Any] = ["notify", {"do": "checkpoint"}, {"do": "stop", "at": 1.05}]
     assert budget(usd=1, actions=steps).escalation_steps == (
@@ -83,6 +93,13 @@ def test_a_ladder_is_names_or_objects_with_shares() -> None:
         ({"usd": 1, "actions": 7}, "expected an array"),
         ({"usd": 1, "grace_s": -1}, "grace_s: got -1"),
         ({"usd": 1, "webhook": 5}, "webhook: expected a string"),
+        ({"usd": 1, "per": "day", "time_zone": "../../etc/passwd"}, "time_zone: got"),
+        ({"usd": 1, "per": "day", "time_zone": "Europe/Berlinn"}, "Europe/Berlin?"),
+        ({"usd": 1, "per": "day", "time_zone": 7}, "time_zone: expected a string"),
+        ({"usd": 1, "per": "day", "week_start": "someday"}, "week_start: got"),
+        ({"usd": 1, "per": "month", "year_start": "02-30"}, "year_start: got"),
+        ({"usd": 1, "per": "month", "months": "13"}, "months: got"),
+        ({"usd": 1, "time_zone": "Europe/Berlin"}, "time_zone: it is that of a budget per day"),
     ],
 )
 def test_a_budget_that_cannot_be_meant_has_no_effect(fields: dict[str, Any], words: str) -> None:

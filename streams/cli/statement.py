@@ -87,7 +87,7 @@ def _text(found: TeamStatement, form: StatementFormat) -> str:
         return to_json(found.record()) + "\n"
     stream = io.StringIO()
     if form is StatementFormat.csv:
-        named = [row.named() for row in sorted(found.rows)]
+        named = found.records
         write(Grid(tuple(named[0]), [tuple(row.values()) for row in named]), OutputFormat.csv, stream)
     else:
         _write_table(found, stream)

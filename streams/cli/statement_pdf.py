@@ -246,7 +246,7 @@ def _section(
     if total:
         style.append(("FONT", (0, -1), (-1, -1), "Helvetica-Bold", 9))
     table.setStyle(TableStyle(style))
-    return [_text(title, 11, _INK, is_bold=True), Spacer(1, 3), table, Spacer(1, 12)]
+    return [_text(title, 11, _INK, is_bold=True, is_heading=True), table, Spacer(1, 12)]
 
 
 def _grouped(
@@ -316,8 +316,8 @@ def _small_print(found: TeamStatement) -> list[str]:
     return said
 
 
-def _text(text: str, size: float, colour: str, *, is_bold: bool = False) -> Any:
-    """A paragraph of plain text: nothing in it is markup."""
+def _text(text: str, size: float, colour: str, *, is_bold: bool = False, is_heading: bool = False) -> Any:
+    """A paragraph of plain text: nothing in it is markup. A heading stays with what follows it."""
     from xml.sax.saxutils import escape
 
     from reportlab.lib.styles import ParagraphStyle
@@ -325,7 +325,14 @@ def _text(text: str, size: float, colour: str, *, is_bold: bool = False) -> Any:
 
     font = "Helvetica-Bold" if is_bold else "Helvetica"
     style = ParagraphStyle(
-        "", fontName=font, fontSize=size, leading=size * 1.3, textColor=colour, splitLongWords=True
+        "",
+        fontName=font,
+        fontSize=size,
+        leading=size * 1.3,
+        textColor=colour,
+        splitLongWords=True,
+        keepWithNext=is_heading,
+        spaceAfter=3 if is_heading else 0,
     )
     return Paragraph(escape(text), style)
 

@@ -42,8 +42,8 @@ LEFT ANY JOIN
         sum(toDecimal128(gpu_cost_usd, 18) + compute_cost_usd + network_cost_usd + storage_cost_usd) AS usd
     FROM job_hours FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.') GROUP BY month
 ) AS m ON m.month = b.month
-WHERE b.loaded >= a.time OR m.usd != a.metered_usd
-    OR a.time <= (SELECT max(time) FROM fx_rates)
+WHERE b.loaded > a.time OR m.usd != a.metered_usd
+    OR a.time < (SELECT max(time) FROM fx_rates)
 ORDER BY first
 """
 _NO_BILL: Final = JobBill()

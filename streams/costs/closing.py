@@ -177,7 +177,7 @@ def closed_rows(
         "month": _first(month),
         "of_month": _first(of_month),
         "team": team or "",
-        "every": int(team is None),
+        "every": team is None,
     }
     found = []
     for row in records(store, CHARGES, **given):

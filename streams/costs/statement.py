@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -117,10 +117,15 @@ class TeamStatement(NamedTuple):
         ]
         return sorted(found, key=lambda each: (-each.charge_usd, each.name))
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """All rows by the names of their columns, in order, amounts without zeros at their ends."""
+        return [_short(row.named()) for row in sorted(self.rows)]
+
     def record(self) -> dict[str, Any]:
         """The statement for programs."""
         rules = self.rules
-        return {
+        found = {
             "team": self.team,
             "month": self.month,
             "state": "closed" if self.closed else "open",
@@ -135,9 +140,9 @@ class TeamStatement(NamedTuple):
             "total_usd": self.total_usd,
             "month_usd": self.amount("charge_usd"),
             "adjustments_usd": added(each.charge_usd for each in self.adjustments),
-            "parts": {name: self.amount(name) for name in AMOUNTS},
-            "adjustments": [each._asdict() for each in self.adjustments],
-            "projects": [each._asdict() for each in self.projects],
+            "parts": _short({name: self.amount(name) for name in AMOUNTS}),
+            "adjustments": [_short(each._asdict()) for each in self.adjustments],
+            "projects": [_short(each._asdict()) for each in self.projects],
             "bills": [
                 {
                     "file": each.file,
@@ -148,8 +153,17 @@ class TeamStatement(NamedTuple):
                 }
                 for each in self.bills
             ],
-            "rows": [row.named() for row in self.rows],
+            "rows": self.records,
         }
+        return _short(found)
+
+
+def _short(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record whose amounts have no zeros at their ends, wherever they come from."""
+    return {
+        name: EXACT.normalize(value) if isinstance(value, Decimal) else value
+        for name, value in record.items()
+    }
 
 
 def gpu_hours(rows: Iterable[ClosedRow]) -> Decimal:

@@ -109,6 +109,7 @@ def chargeback(
     from streams.cli.shown_currency import rate_of, with_currency
     from streams.costs.allocating import month_bills
     from streams.costs.charging import Rules, charges
+    from streams.costs.closing import closed_months
     from streams.costs.month_reader import MonthReader
 
     if (form is ChargebackFormat.parquet) != (out is not None):
@@ -130,6 +131,7 @@ def chargeback(
         bills = month_bills(store, source, cost, rules) if is_explained else None
         charged = charges(source.month(), rules) if bills is None else bills.charged
         prices = [] if bills is None else right_prices_of(store, bills, span)
+        closed = closed_months(store).get(month)
         rate = rate_of(store, currency, until) if currency else None
     grid = _grid(levels, charged)
     if bills is not None:
@@ -159,6 +161,10 @@ def chargeback(
         if rate is not None:
             sys.stdout.write(f"{rate.converted(totals['charge_usd'])} at {rate.words()}\n")
     notes = _notes(charged, source.bills, cost, month, is_dropped=source.is_dropped)
+    if closed is not None:
+        notes.append(
+            f"{month} is closed since {closed.read().closed}: this is what it would be charged now, and `trainfare statement` says what it was"
+        )
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
 
 

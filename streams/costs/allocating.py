@@ -32,7 +32,8 @@ _DUE: Final = """
 SELECT toString(toDate(b.month)) AS first
 FROM
 (
-    SELECT toStartOfMonth(billing_period_start) AS month, max(time) AS loaded
+    SELECT toStartOfMonth(billing_period_start) AS month, max(time) AS loaded,
+        sumIf(other_currency_lines, status = 'loaded') AS converted
     FROM bill_loads FINAL GROUP BY month
 ) AS b
 LEFT ANY JOIN (SELECT toDate(month) AS month, time, metered_usd FROM allocated_months FINAL) AS a ON a.month = b.month
@@ -40,10 +41,13 @@ LEFT ANY JOIN
 (
     SELECT toStartOfMonth(toDate(hour)) AS month,
         sum(toDecimal128(gpu_cost_usd, 18) + compute_cost_usd + network_cost_usd + storage_cost_usd) AS usd
-    FROM job_hours FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.') GROUP BY month
+    FROM job_hours FINAL
+    WHERE NOT startsWith(job_id, 'trainfare-canary.')
+        AND toStartOfMonth(toDate(hour)) IN (SELECT toStartOfMonth(billing_period_start) FROM bill_loads)
+    GROUP BY month
 ) AS m ON m.month = b.month
 WHERE b.loaded > a.time OR m.usd != a.metered_usd
-    OR a.time < (SELECT max(time) FROM fx_rates)
+    OR (b.converted > 0 AND a.time < (SELECT max(time) FROM fx_rates))
 ORDER BY first
 """
 _NO_BILL: Final = JobBill()

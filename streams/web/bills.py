@@ -17,10 +17,11 @@ from pydantic import SecretStr
 
 from schemas.escaping import visible
 from sinks.clickhouse import ClickHouseStore
+from sinks.errors import SinkError
 from streams.bills.apart import BillLoad
 from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.reading import AskedFormat
-from streams.costs.allocating import month_span
+from streams.costs.allocating import due_months, month_span
 from streams.costs.charge_sql import BillCost
 from streams.costs.closing import ClosingRules
 from streams.costs.closing_key import closing_key
@@ -49,6 +50,8 @@ _ASKED_MAX_BYTES: Final = 2**20
 _NAME_MAX_CHARS: Final = 4_096
 _GIVEN_MAX_CHARS: Final = 256
 _MONTHS_MAX: Final = 120
+#: How often what was metered is compared with what bills were allocated by.
+_REFRESH_S: Final = 3_600
 _UPLOAD: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -104,6 +107,8 @@ class BillEndpoint:
         self._turn = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._forgetting: asyncio.Task[None] | None = None
+        self._refresh_timer: asyncio.TimerHandle | None = None
+        self._refreshing: asyncio.Task[list[str]] | None = None
 
     async def piece(self, request: web.Request, caller: Caller) -> web.Response:
         """Keep a piece of a file.
@@ -255,6 +260,33 @@ class BillEndpoint:
         except WrongUseError as wrong:
             raise ApiError(404, str(wrong), "bill_refused") from wrong
 
+    def begin(self) -> None:
+        """Allocate bills anew from now on, each hour, as what was metered changes."""
+        if self._store is not None:
+            self._refresh_timer = asyncio.get_running_loop().call_later(_REFRESH_S, self._refresh)
+
+    def _refresh(self) -> None:
+        self._refreshing = asyncio.ensure_future(self.refresh())
+        self.begin()
+
+    async def refresh(self) -> list[str]:
+        """Allocate the months that are due; return them."""
+        store = self._checked_store()
+        try:
+            due = await store.run(lambda opened: due_months(OpenMonthStore(opened)))
+            if due:
+                async with self._turn:
+                    work = MonthWork.allocating(due, self._wall_ms())
+                    try:
+                        await store.run(work.allocated)
+                    except asyncio.CancelledError:
+                        work.kill()
+                        raise
+        except (ApiError, TrainfareError, SinkError) as fault:
+            logger.warning("bills not allocated", extra={"reason": str(fault)})
+            return []
+        return due
+
     def _forget_later(self) -> None:
         """Free the disk of senders who have left, also when no other one comes."""
         if self._timer is not None:
@@ -274,7 +306,12 @@ class BillEndpoint:
         return self._store
 
     async def close(self) -> None:
-        """Remove what was not loaded."""
+        """Remove what was not loaded, and end what is being allocated."""
+        if self._refresh_timer is not None:
+            self._refresh_timer.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
         if self._timer is not None:
             self._timer.cancel()
         await self._disk.run(self._uploads.close)

@@ -184,6 +184,7 @@ class WebServer:
             await self._runner.cleanup()
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
         self._looking = asyncio.create_task(self.queries.check_reader())
+        self._bills.begin()
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
 

@@ -16,12 +16,15 @@ from streams.costs.closing import ClosingRules
 from streams.costs.closing_key import ClosingKey
 from streams.costs.month_store import OpenMonthStore
 from streams.errors import TrainfareError
+from streams.web.bills import BillEndpoint
 from streams.web.month_wire import MonthCall, MonthRequest
 from streams.web.month_work import MonthWork, _answer
-from tests.bills.bill import written
+from streams.web.store_reader import StoreReader
+from tests.bills.bill import loaded, written
 from tests.bills.test_load_through_worker import NoLog
 from tests.bills.test_variance import events, usage
 from tests.cli.command import Done, trainfare
+from tests.sinks.rows import rows
 from tests.web.serving import WALL_MS, Client, served
 
 TOKEN = "a-token-of-sixteen-and-more"
@@ -88,12 +91,41 @@ def test_a_month_is_closed_through_a_worker_as_without_one(
     alone = [trainfare(*words, "--data", data) for words in (("close", "2026-05", "--verify"), statement)]
     assert [each.out for each in alone] == [done[9].out, done[10].out]
     assert [each.code for each in alone] == [0, 0]
+    said = trainfare("chargeback", "--data", data, "--month", "2026-05").err
+    assert "2026-05 is closed since 2026-06-01T10:00:00Z: this is what it would be charged now" in said
     (job,) = json.loads(
         trainfare(
             "sql", "SELECT sum(billed_usd) AS usd FROM job_costs", "--data", data, "--format", "json"
         ).out
     )
     assert float(job["usd"]) == 72
+
+
+def test_a_worker_allocates_again_what_has_changed(
+    metered: tuple[Path, ClickHouseStore], tmp_path: Path
+) -> None:
+    _, store = metered
+    loaded(store, written(tmp_path / "may.csv", usage("72")), now_ms=WALL_MS - 1)
+    wall = [WALL_MS]
+
+    async def work() -> list[list[str]]:
+        reader = StoreReader(lambda: store, "bills", 1)
+        endpoint = BillEndpoint(reader, lambda: wall[0], lambda: 0)
+        found = [await endpoint.refresh(), await endpoint.refresh()]
+        (hour, *_) = store.select("job_hours").to_pylist()
+        late = {**hour, "gpu_cost_usd": hour["gpu_cost_usd"] + 1, "version": hour["version"] + 1}
+        store.insert("job_hours", rows("job_hours", late), "late")
+        wall[0] += 1
+        found.append(await endpoint.refresh())
+        await endpoint.close()
+        await reader.close()
+        return found
+
+    assert asyncio.run(work()) == [["2026-05"], [], ["2026-05"]]
+    closed = StoreReader(lambda: None, "bills", 1)
+    assert (
+        asyncio.run(BillEndpoint(closed, lambda: 0, lambda: 0).refresh()) == []
+    )  # the store is not open yet
 
 
 def test_a_configured_key_signs_and_another_does_not_verify(metered: tuple[Path, ClickHouseStore]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.cli.statement import StatementFormat, _text
-from streams.cli.statement_pdf import drawn, written_pdf
+from streams.cli.statement_pdf import drawn, must_have_reportlab, written_pdf
 from streams.costs.closing import ClosedRow, ClosingRules, closed_rows
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.statement import TeamStatement, in_cents
@@ -168,6 +168,13 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
         assert said in done.one_line()
     done = trainfare("close", "2026-05", "--verify", "--dry-run", "--data", tmp_path)
     assert "--verify and --dry-run: give one of them" in done.one_line()
+
+
+def test_without_its_library_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    must_have_reportlab()
+    monkeypatch.setattr("streams.cli.statement_pdf.find_spec", lambda name: None)
+    with pytest.raises(WrongUseError, match=r"pip install 'trainfare\[pdf\]'"):
+        must_have_reportlab()
 
 
 def test_a_job_whose_team_attacks_is_closed_and_verified(books: Books) -> None:

@@ -315,6 +315,10 @@ def close(
 
 def _refuse_unreconciled(closing: Closing) -> None:
     left, bills = closing.unreconciled_usd, closing.bills
+    if not any(row.of_month == closing.month for row in closing.rows):
+        raise WrongUseError(
+            f"{closing.month}: nothing of it is metered or billed, and what is closed stays closed; --unreconciled closes it nevertheless"
+        )
     if bills.currencies:
         lines = sum(int(row["lines"]) for row in bills.currencies)
         raise WrongUseError(

@@ -212,6 +212,8 @@ def test_a_month_is_closed_once_in_order_and_when_it_is_over(books: Books) -> No
 
 
 def test_what_is_not_reconciled_is_closed_only_by_will(books: Books) -> None:
+    with pytest.raises(WrongUseError, match="nothing of it is metered or billed"):
+        books.close("2026-05")
     books.used("a", "2026-05", "30")
     with pytest.raises(
         WrongUseError, match=r"30\.0+ USD are metered and on no bill yet \(no bill of it is loaded\)"

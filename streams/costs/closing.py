@@ -309,7 +309,10 @@ def close(
     store.forget_closing(_seconds(month))
     manifest = manifest_of(store, closing, now_ms)
     sealed = ClosedMonth(month, manifest, *sign(manifest))
+    refuse_early(store, month, now_ms)  # reading a large month takes its time
     store_closing(store, closing, sealed, now_ms)
+    if closed_months(store)[month] != sealed:
+        raise WrongUseError(f"{month} was closed at the same time by another command, whose manifest counts")
     return sealed, closing.skipped
 
 

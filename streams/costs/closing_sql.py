@@ -18,11 +18,11 @@ _LINES: Final = 500_000
 CLOSED: Final = """
 SELECT formatDateTime(month, '%Y-%m') AS name, manifest, signature, key_id FROM closed_months FINAL ORDER BY name
 """
-#: Rows of a closing that has its manifest.
+#: Rows of the closing that has the manifest: of two that met at a server those of one count.
 CHARGES: Final = """
 SELECT c.*, formatDateTime(c.of_month, '%Y-%m') AS of_name
 FROM closed_charges AS c FINAL
-WHERE c.month IN (SELECT month FROM closed_months FINAL)
+WHERE (c.month, c.version) IN (SELECT month, version FROM closed_months FINAL)
     AND ({month:String} = '' OR toString(toDate(c.month)) = {month:String})
     AND ({of_month:String} = '' OR toString(toDate(c.of_month)) = {of_month:String})
     AND ({every:Bool} OR (c.team = {team:String} AND c.kind = 'jobs'))

@@ -283,7 +283,9 @@ class BillEndpoint:
                         work.kill()
                         raise
         except (ApiError, TrainfareError, SinkError) as fault:
-            logger.warning("bills not allocated", extra={"reason": str(fault)})
+            logger.warning(
+                "bills not allocated", extra={"reason": str(fault), "runbook": "docs/backup.md#bills"}
+            )
             return []
         return due
 

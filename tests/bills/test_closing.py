@@ -245,6 +245,47 @@ def test_a_closing_that_broke_off_leaves_nothing(books: Books) -> None:
     assert books.verified("2026-05").faults == []
 
 
+class Meeting(OpenMonthStore):
+    """A store on which another command closes the month while this one does: before, or amid, its rows."""
+
+    def __init__(self, books: Books, at: str) -> None:
+        super().__init__(books.store)
+        self.books, self.at, self.other = books, at, ""
+
+    def meet(self, at: str) -> None:
+        if at == self.at and not self.other:
+            self.other = "begun"
+            self.books.used("b", "2026-05", "10", team="speech")
+            self.other = self.books.close("2026-05").signature
+
+    def signed(self, manifest: str) -> tuple[str, str]:
+        self.meet("before")
+        return KEY.signature(manifest), KEY.key_id
+
+    def insert(self, table: str, rows: Any, token: str) -> None:
+        if table == CLOSED_CHARGES:
+            self.meet("amid")
+        super().insert(table, rows, token)
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("before", "2026-05 is closed since"),
+        ("amid", "2026-05 was closed at the same time by another command"),
+    ],
+)
+def test_of_two_closings_at_once_one_counts(at: str, said: str, books: Books) -> None:
+    books.used("a", "2026-05", "30")
+    books.billed("2026-05", "36")
+    store = Meeting(books, at)
+    with pytest.raises(WrongUseError, match=said):
+        close(store, "2026-05", RULES, books.now_ms - 5_000, store.signed)
+    assert found_closed(store, "2026-05").signature == store.other
+    assert books.verified("2026-05").faults == []
+    assert books.charged("2026-05") == 36
+
+
 # -- what is found ---------------------------------------------------------------------------------------------
 
 

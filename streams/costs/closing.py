@@ -22,7 +22,15 @@ from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import EXACT, Charge, Rules, charges
-from streams.costs.closing_sql import BILLS, CHARGES, CLOSED, RATES_SINCE, bill_digest, ledger_digest
+from streams.costs.closing_sql import (
+    BILLS,
+    CHARGES,
+    CLOSED,
+    RATES_SINCE,
+    bill_digest,
+    ledger_digest,
+    prices_digest,
+)
 from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, records
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
@@ -110,6 +118,7 @@ class Manifest(msgspec.Struct, frozen=True):
     bills: list[ClosedBill]
     ledger: dict[str, str]  # a hash of each day's hours of jobs and nodes
     before: str  # SHA-256 of the manifest of the month closed before; '': it was the first
+    prices: str = ""  # a hash of the prices that could be used in it
 
 
 @dataclass(frozen=True)
@@ -250,6 +259,7 @@ def manifest_of(store: MonthSource, closing: Closing, now_ms: int) -> str:
         ],
         ledger=ledger_digest(store, span),
         before="" if last is None else hashlib.sha256(last[1].manifest.encode()).hexdigest(),
+        prices=prices_digest(store, span),
     )
     return msgspec.json.encode(manifest).decode()
 
@@ -423,12 +433,15 @@ class _Reasons:
         closed_ms = round(datetime.fromisoformat(manifest.closed).timestamp() * 1_000)
         (rates,) = records(store, RATES_SINCE, since_ms=closed_ms)
         self._has_rates = bool(rates["rates"])
+        self._has_prices = prices_digest(store, month_span(manifest.month)) != manifest.prices
 
     def reason(self, gpu_milli_ms: int, change: Mapping[str, Decimal]) -> str:
         """The causes, by what differs: time, cost without time, bills."""
         found = []
         if change["cost_usd"] or change["idle_usd"] or gpu_milli_ms:
-            found.append("late event" if gpu_milli_ms else "late price or event")
+            # More time costs more whatever the prices do; no more time costs more by a price, if one has come.
+            by_price = "late event or price" if gpu_milli_ms else "late price"
+            found.append(by_price if self._has_prices else "late event")
         if change["billed_usd"]:
             found += [f"late bill {file}" for file in self._new]
             found += [f"bill withdrawn {file}" for file in self._gone]

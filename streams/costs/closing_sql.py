@@ -9,7 +9,8 @@ from typing import Final
 
 from schemas.bill_tables import BILL_LINES
 from schemas.bill_tables import SCHEMAS as BILL_SCHEMAS
-from schemas.tables import JOB_HOURS, NODE_HOURS, SCHEMAS
+from schemas.reserved import CANARY
+from schemas.tables import JOB_HOURS, NODE_HOURS, PRICES, SCHEMAS
 from streams.costs.month_reader import MonthSource, records
 
 #: Lines whose hashes one query holds: 32 bytes of each.
@@ -62,6 +63,17 @@ _HOURS: Final = tuple(
     _hashed(table, _columns(SCHEMAS[table].names), "hour >= {first:String} AND hour < {until:String}")
     for table in (JOB_HOURS, NODE_HOURS)
 )
+#: What could be used in a month. The canary has prices of its own, each as it runs.
+_PRICES: Final = _hashed(
+    PRICES,
+    ["sku", "component", "usd", "per", "gpus", "effective", "match"],
+    f"effective < toDateTime({{until:String}}, 'UTC') AND NOT startsWith(sku, '{CANARY}')",
+)
+
+
+def prices_digest(store: MonthSource, span: Mapping[str, str]) -> str:
+    """SHA-256 over the prices that hold up to the end of a month."""
+    return str(records(store, _PRICES, until=span["until"])[0]["digest"])
 
 
 def bill_digest(store: MonthSource, load_id: str, span: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ def test_what_comes_late_is_in_the_next_statement(tmp_path: Path) -> None:
         ("2026-05", "j1", Decimal(10)),
         ("2026-06", "june", Decimal("3.6")),
     ]
-    assert {each["reason"] for each in june[:2]} == {"late price or event, late bill may-late.csv"}
+    assert {each["reason"] for each in june[:2]} == {"late price, late bill may-late.csv"}
     assert statement(data, "2026-05") == before
     for month in ("2026-05", "2026-06"):
         assert "is as it was closed" in asked(data, "close", month, "--verify")

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from schemas.bill_tables import BILL_LINES, CLOSED_CHARGES, CLOSED_MONTHS, FX_RATES
-from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, PRICES
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.closing import ClosedMonth, ClosingRules, added, close, closed_rows
 from streams.costs.closing_key import ClosingKey, closing_key
@@ -57,6 +57,15 @@ class Books:
             {**same, "hour": at, "gpu_cost_usd": Decimal(usd), "gpu_milli_ms": gpu_h * 3_600_000_000},
         )
         self._put(JOB_MINUTES, {**same, "minute": at, "node": "n1", **metered})
+
+    def priced(self, day: str, usd: str) -> None:
+        """A price that holds from a day on."""
+        self.version += 1
+        at = datetime.fromisoformat(day).replace(tzinfo=UTC)
+        self._put(
+            PRICES,
+            {"sku": "h100", "usd": Decimal(usd), "per": "gpu_hour", "effective": at, "version": self.version},
+        )
 
     def _put(self, table: str, row: dict[str, Any]) -> None:
         self.store.insert(table, rows(table, row), f"{table}-{self.version}")
@@ -121,7 +130,8 @@ def test_what_comes_late_is_an_adjustment_of_the_next_month(books: Books) -> Non
     before = [books.statement(team, "2026-05").record() for team in ("vision", "speech")]
     assert [each["total_usd"] for each in before] == [27, 9]
     books.used("a", "2026-05", "60", gpu_h=2)  # a late event
-    books.used("b", "2026-05", "20", team="speech")  # a late price: no more time
+    books.used("b", "2026-05", "20", team="speech")  # no more time
+    books.priced("2026-05-01", "20")  # a late price
     late = books.billed("2026-05", "4", ChargeClass="Correction", ResourceId="n1")
     assert [books.statement(team, "2026-05").record() for team in ("vision", "speech")] == before
     assert books.verified("2026-05").faults == []
@@ -133,10 +143,10 @@ def test_what_comes_late_is_an_adjustment_of_the_next_month(books: Books) -> Non
     books.close("2026-06")
     vision = books.statement("vision", "2026-06")
     assert [(each.of_month, each.charge_usd) for each in vision.adjustments] == [("2026-05", Decimal(3))]
-    assert vision.adjustments[0].reason == f"late event, late bill {late}"
+    assert vision.adjustments[0].reason == f"late event or price, late bill {late}"
     assert vision.total_usd == 9
     (speech,) = books.statement("speech", "2026-06").adjustments
-    assert (speech.charge_usd, speech.reason) == (Decimal(1), f"late price or event, late bill {late}")
+    assert (speech.charge_usd, speech.reason) == (Decimal(1), f"late price, late bill {late}")
     assert books.charged("2026-05") == books.live("2026-05") == 40
     assert [books.statement(team, "2026-05").record() for team in ("vision", "speech")] == before
 
@@ -145,6 +155,15 @@ def test_what_comes_late_is_an_adjustment_of_the_next_month(books: Books) -> Non
     books.close("2026-07")
     assert not books.statement("vision", "2026-07").adjustments
     assert [books.verified(month).faults for month in ("2026-05", "2026-06", "2026-07")] == [[], [], []]
+
+
+def test_a_price_of_a_later_month_is_no_cause(books: Books) -> None:
+    with_may(books)
+    books.used("a", "2026-05", "31")
+    books.priced("2026-06-01", "20")
+    books.close("2026-06", is_forced=True)
+    (found, *_) = books.statement("vision", "2026-06").adjustments
+    assert found.reason == "late event, lines shared anew by what was metered"
 
 
 def test_a_late_rate_and_a_bill_withdrawn_are_named(books: Books) -> None:

@@ -7,7 +7,15 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas import bill_tables, budget_tables, clock_table, control_table, receipt_table, source_table
+from schemas import (
+    bill_tables,
+    budget_tables,
+    clock_table,
+    commitment_tables,
+    control_table,
+    receipt_table,
+    source_table,
+)
 from schemas.column_types import (
     BYTES,
     COUNT,
@@ -400,6 +408,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **source_table.SCHEMAS,
     **clock_table.SCHEMAS,
     **bill_tables.SCHEMAS,
+    **commitment_tables.SCHEMAS,
 }
 
 # Rows with equal values of these columns are one row, of which the greatest `version` counts. Snapshots are never
@@ -462,6 +471,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **source_table.KEYS,
     **clock_table.KEYS,
     **bill_tables.KEYS,
+    **commitment_tables.KEYS,
 }
 
 # Tables partitioned by month: an insert may touch fewer than 100 of them.

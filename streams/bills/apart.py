@@ -9,8 +9,10 @@ import msgspec
 import pyarrow as pa
 
 from schemas.bill_tables import BILL_LINES, BILL_LOADS, FX_RATES
+from schemas.commitment_tables import CARBON_INTENSITIES, COMMITMENTS
 from schemas.escaping import visible
 from streams.bills.exchange_rates import RatesLoaded
+from streams.bills.lists import ListLoaded, LoadKind
 from streams.bills.loading import BillStore
 from streams.bills.loading_wire import (
     LoadEnd,
@@ -26,6 +28,7 @@ from streams.bills.reading import NOTHING_ASKED, AskedFormat
 from streams.errors import TrainfareError, WrongUseError
 
 CPU_S: Final = 1_800
+_TABLES: Final = frozenset((BILL_LINES, BILL_LOADS, FX_RATES, COMMITMENTS, CARBON_INTENSITIES))
 #: Private memory: a column of Parquet, a batch of lines as Python has them, and what is made of them.
 MEMORY_BYTES: Final = 2 * 2**30
 
@@ -39,7 +42,7 @@ class BillLoad:
         replace: Whether the files take the place of the bills that they are about.
         cpu_s: Limit of processor time, in s.
         asked: What their sender says of their format.
-        is_rates: They are files of exchange rates, not of bills.
+        of: What they are: bills, or a list that is kept beside them.
     """
 
     def __init__(
@@ -50,12 +53,12 @@ class BillLoad:
         replace: bool,
         cpu_s: int = CPU_S,
         asked: AskedFormat = NOTHING_ASKED,
-        is_rates: bool = False,
+        of: LoadKind = "bills",
     ) -> None:
-        self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES, asked, is_rates)
+        self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES, asked, of)
         self._process = ProcessApart("streams.bills.child")
 
-    def run(self, store: BillStore) -> list[LoadedFile] | list[RatesLoaded]:
+    def run(self, store: BillStore) -> list[LoadedFile] | list[RatesLoaded] | list[ListLoaded]:
         """Load the files into the store; return what became of each.
 
         Raises:
@@ -80,7 +83,7 @@ class BillLoad:
             self.close()
         if message.refused:
             raise WrongUseError(message.refused)
-        return message.rates if self._asked.is_rates else message.files
+        return message.files or message.rates or message.lists
 
     def kill(self) -> None:
         """End the process; `run` ends then."""
@@ -93,7 +96,7 @@ class BillLoad:
 
 def _answer(store: BillStore, call: StoreCall, rows: pa.Table | None) -> bytes:
     # The process reads what strangers wrote: it may write bills, and nothing else.
-    if call.table not in (BILL_LINES, BILL_LOADS, FX_RATES):
+    if call.table not in _TABLES:
         raise TrainfareError(f"the process that reads bills asked for the table {visible(call.table[:80])}")
     if rows is None:
         return with_table(b"", store.select(call.table))

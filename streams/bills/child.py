@@ -19,6 +19,8 @@ import pyarrow.parquet
 
 from sinks.query import confine
 from sinks.query.limits import OWN_NICE
+from streams.bills.carbon_file import load_intensities
+from streams.bills.commitment_file import load_commitments
 from streams.bills.exchange_rates import load_rates
 from streams.bills.files import BillFile
 from streams.bills.loading import load
@@ -47,8 +49,12 @@ def main() -> None:
     files = [BillFile(each.name, partial(open_packed, Path(each.path))) for each in asked.files]
     try:
         store = _RemoteStore(channel)
-        if asked.is_rates:
+        if asked.of == "rates":
             end = LoadEnd(rates=load_rates(store, files, asked.now_ms))
+        elif asked.of == "commitments":
+            end = LoadEnd(lists=load_commitments(store, files, asked.now_ms))
+        elif asked.of == "carbon":
+            end = LoadEnd(lists=load_intensities(store, files, asked.now_ms))
         else:
             loaded = load(store, files, asked.now_ms, replace=asked.replace, asked=asked.asked)
             end = LoadEnd([outcome_of(each) for each in loaded])

@@ -44,8 +44,8 @@ def lines_of(name: str, stream: IO[bytes], reading: Reading) -> CsvLines | JsonL
     return (JsonLines if head.startswith(b"{") else CsvLines)(name, stream, reading)
 
 
-def refused_head(name: str, stream: IO[bytes]) -> bytes:
-    """The first bytes of a file, without what may stand before its text.
+def refused_head(name: str, stream: IO[bytes], begins: bytes = b"") -> bytes:
+    """The first bytes of a file, without what may stand before its text; `begins`: what its own kind may begin with.
 
     Raises:
         WrongUseError: They are those of a file of another kind; says what to do.
@@ -54,6 +54,6 @@ def refused_head(name: str, stream: IO[bytes]) -> bytes:
     head: bytes = peek(_HEAD_BYTES)[:_HEAD_BYTES] if peek is not None else b""
     text = head.removeprefix(_BOM).lstrip()
     for begin, said in _REFUSED.items():
-        if head.startswith(begin) or text.startswith(begin):
+        if begin != begins and (head.startswith(begin) or text.startswith(begin)):
             raise WrongUseError(f"{name}: {said}")
     return text

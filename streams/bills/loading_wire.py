@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.limits import BATCH_MAX_BYTES
+from streams.bills.lists import ListLoaded, LoadKind
 from streams.bills.outcome import LoadedFile
 from streams.bills.reading import AskedFormat
 
@@ -32,7 +33,7 @@ class LoadRequest(msgspec.Struct, frozen=True):
     cpu_s: int
     memory_bytes: int
     asked: AskedFormat = AskedFormat()
-    is_rates: bool = False  # files of exchange rates, not of bills
+    of: LoadKind = "bills"
 
 
 class StoreCall(msgspec.Struct, frozen=True, tag=True):
@@ -48,6 +49,7 @@ class LoadEnd(msgspec.Struct, frozen=True, tag=True):
 
     files: list[LoadedFile] = []
     rates: list[RatesLoaded] = []
+    lists: list[ListLoaded] = []
     refused: str = ""
 
 

@@ -21,7 +21,7 @@ TAGS_MAX: Final = 256
 NUMBER_LIMIT: Final = Decimal(10) ** 15
 PLACES: Final = 18
 _PLACE: Final = Decimal(1).scaleb(-PLACES)
-_CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
+CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,20}(?:\.\d{0,60})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 2000, 2100
 
@@ -44,7 +44,7 @@ def number(value: object) -> tuple[Decimal, bool]:
     exact = Decimal(text)
     if abs(exact) >= NUMBER_LIMIT:
         raise BadValueError(f"{shown(text)} is {NUMBER_LIMIT:f} or more")
-    rounded = exact.quantize(_PLACE, context=_CONTEXT)
+    rounded = exact.quantize(_PLACE, context=CONTEXT)
     return rounded, rounded != exact
 
 
@@ -52,30 +52,30 @@ def total(amounts: Iterable[Decimal]) -> Decimal:
     """The exact sum of amounts that `number` gave; the usual context of Python has too few digits for it."""
     found = Decimal(0)
     for each in amounts:
-        found = _CONTEXT.add(found, each)
+        found = CONTEXT.add(found, each)
     return found
 
 
 def difference(one: Decimal, other: Decimal) -> Decimal:
     """The exact difference of two amounts that `number` gave."""
-    return _CONTEXT.subtract(one, other)
+    return CONTEXT.subtract(one, other)
 
 
 def product(one: Decimal | None, other: Decimal | None) -> Decimal | None:
     """The product to 18 decimals, rounded half to even; None: one of them is not known."""
     if one is None or other is None:
         return None
-    return _CONTEXT.multiply(one, other).quantize(_PLACE, context=_CONTEXT)
+    return CONTEXT.multiply(one, other).quantize(_PLACE, context=CONTEXT)
 
 
 def units_of(amount: Decimal) -> int:
     """An amount that `number` gave, in units of its last decimal."""
-    return int(_CONTEXT.scaleb(amount, PLACES))
+    return int(CONTEXT.scaleb(amount, PLACES))
 
 
 def of_units(units: int) -> Decimal:
     """The amount of so many units of the last decimal."""
-    return _CONTEXT.scaleb(Decimal(units), -PLACES)
+    return CONTEXT.scaleb(Decimal(units), -PLACES)
 
 
 def trimmed(amount: Decimal) -> str:

@@ -10,19 +10,16 @@ from typing import Annotated
 
 import typer
 
-from streams.calendar import Calendar
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption, hours_of
 from streams.clock import SystemClock
 from streams.costs.day_parts import answered
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.idle_nodes import ALWAYS_MS, LEVELS, MONEY, NODES, cells
+from streams.costs.idle_nodes import LEVELS, MONEY, NODES, cells
 from streams.costs.idle_nodes import findings as findings_of
-from streams.costs.parts import HourSpan
-from streams.costs.request import Period, calendar_of, instant_of
-from streams.errors import WrongUseError
+from streams.costs.request import Period, calendar_of
 
 
 def idle(
@@ -50,7 +47,7 @@ def idle(
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
     settings = settings_for(data)
     calendar = calendar_of("--tz", tz, settings.calendar.calendar())
-    span = _span(*asked.resolved(SystemClock().now_ms(), calendar=calendar), calendar)
+    span = hours_of(asked.resolved(SystemClock().now_ms(), calendar=calendar), calendar)
     levels = levels_of(by, LEVELS, "team")
     with reader(settings) as store:
         steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)
@@ -65,21 +62,6 @@ def idle(
         )
     sys.stderr.write(left_out_note(left_out))
     write(_shown(grid) if form is OutputFormat.table else grid, form)
-
-
-def _span(first: str, until: str, calendar: Calendar) -> HourSpan:
-    """The time as ms.
-
-    Raises:
-        WrongUseError: A date is none, or the time is empty.
-    """
-    begin_ms, end_ms = (
-        instant_of("--from", first, calendar) or 0,
-        instant_of("--to", until, calendar) or ALWAYS_MS,
-    )
-    if begin_ms >= end_ms:
-        raise WrongUseError("--from: must be before --to")
-    return HourSpan(begin_ms, end_ms)
 
 
 def _shown(grid: Grid) -> Grid:

@@ -42,7 +42,6 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("costs", "costs:costs", "trainfare costs --metric m1 --by team,purchase --per day --data ./meter"),
-    ("forecast", "forecast:forecast", "trainfare forecast --by team --spot-share 0.5 --data ./meter"),
     (
         "chargeback",
         "chargeback:chargeback",
@@ -105,6 +104,19 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
                 "bills_export:export",
                 "trainfare bills export --format parquet --out focus.parquet --data ./meter",
             ),
+        ),
+    ),
+    (
+        "carbon",
+        "Carbon: CO2 equivalent beside dollars.",
+        (("load", "carbon:load", "trainfare carbon load intensities.csv --data ./meter"),),
+    ),
+    (
+        "commitments",
+        "Commitments: what was bought for a time, used or not.",
+        (
+            ("load", "commitments:load", "trainfare commitments load commitments.toml --data ./meter"),
+            ("show", "commitments:show", "trainfare commitments show --per month --by team --data ./meter"),
         ),
     ),
     (

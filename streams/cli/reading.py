@@ -7,11 +7,11 @@ or a wrong option must be fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sinks.errors import StoreInUse
 from streams.cli.options import check_one_of, settings_for
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
     from streams.bills.exchange_rates import RatesLoaded
+    from streams.bills.files import BillFile
+    from streams.bills.lists import ListLoaded, LoadKind
+    from streams.bills.loading import BillStore
     from streams.bills.outcome import LoadedFile
     from streams.bills.reading import AskedFormat
     from streams.costs.allocating import AllocatedMonth
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
 
+Loaded = TypeVar("Loaded")
 _PATIENCE_S = 3.0
 """A user waits: report a server that does not answer soon."""
 
@@ -83,6 +87,10 @@ class AnswerSource(Protocol):
 
     def is_signed(self, closed: ClosedMonth) -> bool | None:
         """Whether the meter's key made the signature of a closed month; None: there is no key."""
+        ...
+
+    def load_list(self, files: Sequence[Path], of: LoadKind) -> list[ListLoaded]:
+        """Load files of a list that is kept beside bills; return what became of each."""
         ...
 
     @property
@@ -164,6 +172,14 @@ class Reader:
         """Whether the meter's key made the signature of a closed month; None: there is no key."""
         return self._source.is_signed(closed)
 
+    def load_list(self, files: Sequence[Path], of: LoadKind) -> list[ListLoaded]:
+        """Load files of a list that is kept beside bills; return what became of each.
+
+        Raises:
+            WrongUseError: A file is wrong.
+        """
+        return self._source.load_list(files, of)
+
     @property
     def store(self) -> ClickHouseStore | None:
         """The store to write to, if this process has it open."""
@@ -211,6 +227,18 @@ class _Opened:
 
     def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
         from streams.bills.exchange_rates import load_rates
+
+        return self._listed(files, load_rates)
+
+    def load_list(self, files: Sequence[Path], of: LoadKind) -> list[ListLoaded]:
+        from streams.bills.carbon_file import load_intensities
+        from streams.bills.commitment_file import load_commitments
+
+        return self._listed(files, load_commitments if of == "commitments" else load_intensities)
+
+    def _listed(
+        self, files: Sequence[Path], load: Callable[[BillStore, list[BillFile], int], list[Loaded]]
+    ) -> list[Loaded]:
         from streams.bills.files import BillFile
         from streams.bills.outcome import unpack_refusal
         from streams.clock import SystemClock
@@ -218,7 +246,7 @@ class _Opened:
 
         named = [BillFile(str(path), partial(open_packed, path)) for path in files]
         try:
-            return load_rates(self._store, named, SystemClock().now_ms())
+            return load(self._store, named, SystemClock().now_ms())
         except UNPACK_ERRORS as fault:
             raise WrongUseError(unpack_refusal(fault)) from None
 

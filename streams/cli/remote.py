@@ -28,6 +28,7 @@ from streams.web import endpoint, local_token
 
 if TYPE_CHECKING:
     from streams.bills.exchange_rates import RatesLoaded
+    from streams.bills.lists import ListLoaded, LoadKind
     from streams.bills.outcome import LoadedFile
     from streams.bills.reading import AskedFormat
     from streams.costs.allocating import AllocatedMonth
@@ -241,7 +242,18 @@ class RemoteReader:
         """
         from streams.bills.exchange_rates import RatesLoaded  # loads Arrow's reader of Parquet
 
-        return self._sent(files, {"is_rates": True}, "rates", list[RatesLoaded])
+        return self._sent(files, {"of": "rates"}, "rates", list[RatesLoaded])
+
+    def load_list(self, files: Sequence[Path], of: LoadKind) -> list[ListLoaded]:
+        """Send files of a list in the same way.
+
+        Raises:
+            WrongUseError: A file is wrong.
+            TrainfareError: The token may not write, or the worker does not answer.
+        """
+        from streams.bills.lists import ListLoaded
+
+        return self._sent(files, {"of": of}, of, list[ListLoaded])
 
     def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
         """Let the worker allocate the bills of months to jobs, without months of all that are due.

@@ -15,6 +15,9 @@ import typer
 
 from schemas.escaping import visible
 from streams.calendar import PLAIN, Calendar
+from streams.costs.idle_nodes import ALWAYS_MS
+from streams.costs.parts import HourSpan
+from streams.costs.request import instant_of
 from streams.errors import WrongUseError
 
 LastOption = Annotated[
@@ -91,6 +94,21 @@ class AskedSpan:
             if self.month
             else ResolvedSpan(self.first, self.until)
         )
+
+
+def hours_of(span: ResolvedSpan, calendar: Calendar = PLAIN) -> HourSpan:
+    """The hours of a span, in ms, by the midnights of a calendar; without bounds all there are.
+
+    Raises:
+        WrongUseError: A date is none, or the time is empty.
+    """
+    begin_ms, end_ms = (
+        instant_of("--from", span.first, calendar) or 0,
+        instant_of("--to", span.until, calendar) or ALWAYS_MS,
+    )
+    if begin_ms >= end_ms:
+        raise WrongUseError("--from: must be before --to")
+    return HourSpan(begin_ms, end_ms)
 
 
 def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, get_args
 
 from schemas.events import ControlEvent
@@ -54,7 +54,9 @@ class FileContent(NamedTuple):
     faults: list[str]
 
 
-def parsed(name: str, text: str, what: str) -> dict[str, object]:
+def parsed(
+    name: str, text: str, what: str, parse_float: Callable[[str], object] = float
+) -> dict[str, object]:
     """What a text of TOML holds; `what` they should be, for the refusal: rules, controls.
 
     Raises:
@@ -66,7 +68,7 @@ def parsed(name: str, text: str, what: str) -> dict[str, object]:
         if len(line) > LINE_AT_MOST:
             raise WrongUseError(f"{name} line {number}: more than {LINE_AT_MOST} characters; break it")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=parse_float)
     except RecursionError:
         raise WrongUseError(f"{name}: no TOML of {what}: nested too deeply") from None
     except ValueError as fault:  # a number of thousands of digits, too

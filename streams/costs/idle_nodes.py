@@ -19,7 +19,7 @@ from streams.costs.request import CostRequest, Metric, Period
 ALL_ROWS: Final = 1_000_000
 LEVELS: Final = ("team", "cluster", "gpu_type", "node")
 #: Start of a period, from an hour; `all` has none.
-_START: Final = {
+START: Final = {
     Period.hour: "hour",
     Period.day: "toDate(hour)",
     Period.week: "toMonday(hour)",
@@ -91,7 +91,7 @@ def cells(
             min(span.end_ms or ALWAYS_MS, int(str(last_ms)) + HOUR_MS),
         )
         starts = starts_of(request, span)
-    sql = _sql(levels, OWN_CELLS if starts else _START.get(per))
+    sql = _sql(levels, OWN_CELLS if starts else START.get(per))
     found = yield from in_parts(span, lambda part: (sql, bounds_of(part) | starts))
     width = len(found.names) - len(MONEY) - 1
     first = width - len(levels)  # 1 with a period

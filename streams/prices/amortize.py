@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from schemas.units import HOURS_PER_MONTH, NANO_PER_USD
+from streams.engine.pricing.ownership import owned_costs
 
 MONTHS_PER_YEAR: Final = 12
 CENTS_PER_USD: Final = 100
@@ -56,11 +57,15 @@ class DepreciationPeriod(NamedTuple):
 
 def hour_prices(bought: Purchase) -> HourPrices:
     """What one paid GPU-hour must cost so that all of it is paid for over the whole life."""
-    hours = Fraction(bought.months * HOURS_PER_MONTH)
-    loss_usd = Fraction(bought.purchase_cents - bought.salvage_cents, CENTS_PER_USD)
-    power_usd = Fraction(bought.kw) * Fraction(bought.pue) * Fraction(bought.usd_per_kwh) * hours
-    staff_usd = Fraction(bought.staff_usd_per_year) * bought.months / MONTHS_PER_YEAR
-    return HourPrices(*(_nano(usd / bought.used_gpu_hours) for usd in (loss_usd, power_usd, staff_usd)))
+    costs = owned_costs(
+        Fraction(bought.purchase_cents - bought.salvage_cents, CENTS_PER_USD),
+        bought.months * HOURS_PER_MONTH,
+        kw=bought.kw,
+        pue=bought.pue,
+        usd_per_kwh=bought.usd_per_kwh,
+        staff_usd_per_year=bought.staff_usd_per_year,
+    )
+    return HourPrices(*(_nano(usd / bought.used_gpu_hours) for usd in costs))
 
 
 def schedule(bought: Purchase, months_per_period: int) -> list[DepreciationPeriod]:

@@ -19,7 +19,8 @@ from schemas.escaping import visible
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
 from streams.bills.apart import BillLoad
-from streams.bills.exchange_rates import RatesLoaded
+from streams.bills.lists import LoadKind
+from streams.bills.outcome import LoadedFile
 from streams.bills.reading import AskedFormat
 from streams.costs.allocating import due_months, month_span
 from streams.costs.charge_sql import BillCost
@@ -63,7 +64,7 @@ class _AskedLoad(msgspec.Struct, forbid_unknown_fields=True):
     format: str = ""
     issuer: str = ""
     units_per_usd: str = ""
-    is_rates: bool = False
+    of: LoadKind = "bills"
 
 
 class _AskedMonths(msgspec.Struct, forbid_unknown_fields=True):
@@ -153,9 +154,7 @@ class BillEndpoint:
         files = await self._disk.run(self._uploads.begin_load, caller.token, name, asked.files)
         try:
             async with self._turn:
-                load = BillLoad(
-                    files, self._wall_ms(), replace=asked.replace, asked=given, is_rates=asked.is_rates
-                )
+                load = BillLoad(files, self._wall_ms(), replace=asked.replace, asked=given, of=asked.of)
                 try:
                     loaded = await store.run(load.run)
                 except asyncio.CancelledError:
@@ -172,14 +171,14 @@ class BillEndpoint:
             extra={
                 "files": len(loaded),
                 "new": sum(
-                    bool(each.new if isinstance(each, RatesLoaded) else each.is_new) for each in loaded
+                    bool(each.is_new if isinstance(each, LoadedFile) else each.new) for each in loaded
                 ),
                 "by": caller.token,
                 "address": caller.address,
                 "first": visible(loaded[0].name[-200:]),
             },
         )
-        return _json({"rates" if asked.is_rates else "files": loaded})
+        return _json({"files" if asked.of == "bills" else asked.of: loaded})
 
     async def allocate(self, request: web.Request, caller: Caller) -> web.Response:
         """Allocate the bills of months to jobs; without months of all whose bills or meter have changed.

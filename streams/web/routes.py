@@ -22,16 +22,16 @@ from streams.web.assets import Asset
 from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import NOT_HERE, ControlEndpoint
-from streams.web.costs import costs, forecast, month, span
+from streams.web.costs import costs, month, span
 from streams.web.detail import Details
 from streams.web.encode import json_answer
 from streams.web.errors import ApiError
 from streams.web.experiments import Experiments
 from streams.web.figures import ApiFigures
+from streams.web.finance_endpoint import FinanceEndpoint
 from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.http_protocol import hold_back
-from streams.web.idle import idle
 from streams.web.ingest import IngestEndpoint
 from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
@@ -114,7 +114,7 @@ class Routes:
 
     def table(self) -> tuple[Route, ...]:
         """Every route."""
-        jobs = JobEndpoint(self._parts)
+        jobs, finance = JobEndpoint(self._parts), FinanceEndpoint(self._parts)
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
@@ -137,10 +137,10 @@ class Routes:
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
             Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
-            Route("GET", "/api/v1/forecast", Scope.READ, self._forecast),
             Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
-            Route("GET", "/api/v1/idle", Scope.READ, self._idle),
+            Route("GET", "/api/v1/idle", Scope.READ, finance.idle),
+            Route("GET", "/api/v1/commitments", Scope.READ, finance.commitments),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/budgets/detail", Scope.READ, self._budget),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
@@ -298,13 +298,6 @@ class Routes:
         as_of_ms = await self._parts.figures.as_of_ms()
         return json_answer(await month(request, self._parts.queries, client_of(request), as_of_ms))
 
-    async def _forecast(self, request: web.Request) -> web.Response:
-        as_of_ms = await self._parts.figures.as_of_ms()
-        parts = self._parts
-        return json_answer(
-            await forecast(request, parts.queries, client_of(request), as_of_ms, parts.calendar)
-        )
-
     async def _dashboards(self, request: web.Request) -> web.Response:
         parameters(request, set())
         return json_answer(dashboards())
@@ -313,12 +306,6 @@ class Routes:
         asked = parameters(request, {"from_ms", "to_ms", "job"})
         name = request.match_info["name"]
         return json_answer(await panel_answer(name, asked, self._parts.queries, client_of(request)))
-
-    async def _idle(self, request: web.Request) -> web.Response:
-        as_of_ms = await self._parts.figures.as_of_ms()
-        return json_answer(
-            await idle(request, self._parts.queries, client_of(request), as_of_ms, self._parts.calendar)
-        )
 
     async def _budgets(self, request: web.Request) -> web.Response:
         parameters(request, set())

@@ -1,0 +1,91 @@
+"""`trainfare commitments load` and `show`: what was bought for a time, what it cost by the hour, and what nobody used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from streams.cli.lists import load_files
+from streams.cli.options import DataOption, UrlOption, levels_of
+from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
+from streams.cli.reading import reader_for
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.clock import SystemClock
+from streams.costs.commitments import LEVELS, MONEY, cells, coverage
+from streams.costs.day_parts import answered
+from streams.costs.request import Period
+
+_WANTED: Final = "name a file of commitments (docs/commitments.md)"
+_MONEY: Final = frozenset((*MONEY, "covered_list_usd", "eligible_list_usd"))
+
+
+def load(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="All commitments, in TOML; those that it leaves out are removed."
+        ),
+    ],
+    data: DataOption = None,
+    url: UrlOption = None,
+) -> None:
+    """Load the list of commitments: reservations, savings plans, committed use, capacity blocks, owned machines."""
+    load_files([file], "commitments", _WANTED, data, url)
+
+
+def show(
+    data: DataOption = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL]",
+            help="commitment_id (default), kind, provider, team, source; may be repeated.",
+        ),
+    ] = None,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    covered: Annotated[
+        bool, typer.Option("--coverage", help="How much of the use is covered, instead.")
+    ] = False,
+    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
+    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show what commitments cost, and what of it was used and unused; or with --coverage what they cover."""
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = hours_of(asked.resolved(SystemClock().now_ms()))
+    levels = levels_of(by, LEVELS, LEVELS[0])
+    with reader_for(data, url) as store:
+        steps = coverage(per, span) if covered else cells(levels, per, span, limit)
+        found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+    if not found.rows:
+        sys.stderr.write(
+            "trainfare: no commitments in this time: `trainfare commitments load`, or a bill with some (docs/commitments.md)\n"
+        )
+    grid = Grid(found.names, found.rows)
+    write(shown(grid, _MONEY) if form is OutputFormat.table else grid, form)
+
+
+def shown(grid: Grid, money: frozenset[str]) -> Grid:
+    """Round dollars for people, and say who owns what nobody is named for."""
+    at = {number for number, name in enumerate(grid.columns) if name in money}
+    team = {number for number, name in enumerate(grid.columns) if name == "team"}
+    rows = [
+        [
+            usd(cell)
+            if number in at and cell is not None
+            else "unallocated"
+            if number in team and cell == ""
+            else cell
+            for number, cell in enumerate(row)
+        ]
+        for row in grid.rows
+    ]
+    return Grid(grid.columns, rows)

@@ -1,0 +1,30 @@
+"""GET /api/v1/commitments: what commitments cost, what of it was used, and how much of the use they cover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from streams.costs.commitments import LEVELS, cells, coverage
+from streams.web.costs import made
+from streams.web.places import Client
+from streams.web.query_service import QueryService
+from streams.web.span_request import span_request
+
+
+async def commitments(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
+    """The rows by `by` and `per`, the most unused first, and the coverage by `per`.
+
+    Raises:
+        ApiError: A parameter is wrong, or a query failed.
+    """
+    asked = span_request(request, LEVELS)
+    rows = await made(service, client, cells((asked.level,), asked.per, asked.span, asked.limit + 1))
+    covered = await made(service, client, coverage(asked.per, asked.span))
+    return {
+        **asked.echo(),
+        "rows": [dict(zip(rows.names, row, strict=True)) for row in rows.rows[: asked.limit]],
+        "is_cut": len(rows.rows) > asked.limit,
+        "coverage": [dict(zip(covered.names, row, strict=True)) for row in covered.rows],
+    }

@@ -1,0 +1,61 @@
+"""GET /api/v1/commitments answers what the command does; a file goes through a worker as well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.bills.test_commitments import RESERVED, T0, put, use
+from tests.cli.command import trainfare
+from tests.web.serving import Client, served
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A directory with commitments that a command has loaded, and hours of use."""
+    path, meter = tmp_path / "c.toml", tmp_path / "meter"
+    path.write_text(RESERVED, encoding="utf-8")
+    done = trainfare("commitments", "load", path, "--data", meter)
+    assert done.code == 0, done.err
+    assert done.out == f"{path}: 1 commitments; 1 new, 0 changed, 0 removed\n"
+    store = ClickHouseStore(Embedded(data_dir=meter))
+    put(store, use(T0, "a", 2, "8", gpu_type="H100"))
+    store.close()
+    return meter
+
+
+def test_the_route_says_what_the_command_says(data: Path) -> None:
+    shown = trainfare(
+        "commitments", "show", "--by", "team", "--per", "day", "--data", data, "--format", "json"
+    )
+    covered = trainfare(
+        "commitments", "show", "--coverage", "--per", "day", "--data", data, "--format", "json"
+    )
+    assert (shown.code, covered.code) == (0, 0), shown.err + covered.err
+
+    async def work(client: Client) -> Any:
+        for wrong in ("by=x", "per=x", "limit=0", "from=2026-10-02&to=2026-10-01", "x=1"):
+            await client.get(f"/api/v1/commitments?{wrong}", 400)
+        return await client.get("/api/v1/commitments?by=team&per=day")
+
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        found = served(store, work)
+    finally:
+        store.close()
+    assert found["rows"] == json.loads(shown.out)
+    assert found["coverage"] == json.loads(covered.out)
+    assert found["rows"][0]["used_usd"] == "7.142857142000000000"
+
+
+def test_nobody_is_said_to_be_unallocated_and_none_is_said(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "n.toml"
+    path.write_text(RESERVED.replace('team = "platform"', ""), encoding="utf-8")
+    assert "  ri-1: changed" in trainfare("commitments", "load", path, "--data", data).out
+    assert "unallocated" in trainfare("commitments", "show", "--by", "team", "--data", data).out
+    none = trainfare("commitments", "show", "--month", "2020-01", "--data", data)
+    assert "no commitments in this time" in none.err

@@ -301,7 +301,7 @@ class BillEndpoint:
         if self._store is None:
             raise ApiError(
                 403,
-                "a demo and a store served with --read-only load no bills; stop it and load them with `trainfare bills load --data DIR`, or load them through a worker",
+                "a demo and a store served with --read-only load no bills, and close and verify no months; stop it and run the command with --data DIR, or through a worker",
                 "bills_off",
             )
         return self._store

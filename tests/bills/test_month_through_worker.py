@@ -142,6 +142,18 @@ def test_a_configured_key_signs_and_another_does_not_verify(metered: tuple[Path,
     assert not (data / "closing_key").exists()
 
 
+def test_a_store_that_is_only_shown_closes_nothing(metered: tuple[Path, ClickHouseStore]) -> None:
+    _, store = metered
+
+    async def work(client: Client) -> Done:
+        env = {"TRAINFARE_WEB_TOKEN": TOKEN}
+        return await asyncio.to_thread(trainfare, "close", "2026-05", "--url", client.server.url, env=env)
+
+    done: Done = served(store, work, token=TOKEN)
+    assert done.code == 1
+    assert "close and verify no months; stop it and run the command with --data DIR" in done.one_line()
+
+
 def test_whoever_may_not_write_closes_nothing(metered: tuple[Path, ClickHouseStore]) -> None:
     _, store = metered
 

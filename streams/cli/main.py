@@ -42,6 +42,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("costs", "costs:costs", "trainfare costs --metric m1 --by team,purchase --per day --data ./meter"),
+    ("forecast", "forecast:forecast", "trainfare forecast --by team --spot-share 0.5 --data ./meter"),
     (
         "chargeback",
         "chargeback:chargeback",

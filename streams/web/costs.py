@@ -22,16 +22,20 @@ from streams.costs.answer import cost_steps
 from streams.costs.day_parts import Done, Steps, advanced
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.month import month_forecast, month_request
+from streams.costs.month_forecast import forecast_request, forecast_steps
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
 from streams.costs.sql import span_steps
+from streams.costs.what_if import NotForecastError, PriceSource
 from streams.errors import WrongUseError
+from streams.estimate.prices import STORED_PRICES, price_book
 from streams.threads import Threads
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
 
 Made = TypeVar("Made")
+_PRICES = PriceSource(STORED_PRICES, price_book)
 #: Answers are made at most two at a time, beside the live figures.
 _THREADS = Threads("costs", 2)
 
@@ -100,6 +104,24 @@ async def month(request: web.Request, service: QueryService, client: Client, as_
     first = datetime.fromtimestamp(known["first_s"], UTC).date()
     found = month_forecast(usd, first, until_ms)
     return {**found._asdict(), "until": _rfc3339(until_ms)}
+
+
+async def forecast(
+    request: web.Request, service: QueryService, client: Client, as_of_ms: int, calendar: Calendar
+) -> dict[str, Any]:
+    """What the month of the newest figures will have cost, by name and in all, with the range of 80 %.
+
+    Raises:
+        ApiError: A parameter is wrong, nothing has cost anything yet, or the query failed.
+    """
+    try:
+        given = {name: request.query.getall(name) for name in request.query}
+        asked = forecast_request(given, calendar)
+        return await made(service, client, forecast_steps(asked, as_of_ms, _PRICES))
+    except WrongUseError as wrong:
+        raise ApiError(400, str(wrong)) from wrong
+    except NotForecastError as unknown:
+        raise ApiError(404, str(unknown)) from unknown
 
 
 def _rfc3339(at_ms: int) -> str:

@@ -6,20 +6,31 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.costs import budgets as stored
+from streams.costs.day_parts import answered
+from streams.costs.request import currency_of
 
 _BAR: Final = 20
 _COLUMNS: Final = ("budget", "subject", "per", "used", "", "spent of limit", "used up", "actions", "override")
 _UNITS: Final = {"gpu_hours": "GPU-h", "wall_clock_hours": "h"}
 
 
-def budgets(data: DataOption = None, form: FormatOption = OutputFormat.table) -> None:
+def budgets(
+    data: DataOption = None,
+    currency: Annotated[
+        str,
+        typer.Option(metavar="CODE", help="Dollars in this currency, too, at the newest rate: e.g. EUR."),
+    ] = "",
+    form: FormatOption = OutputFormat.table,
+) -> None:
     """Show what every budget has used; the most used first."""
     at_ms = SystemClock().now_ms()
     with reader(settings_for(data)) as store:
@@ -29,13 +40,24 @@ def budgets(data: DataOption = None, form: FormatOption = OutputFormat.table) ->
             store.records(stored.RECORDS, at_ms=at_ms),
             at_ms,
         )
+        if code := currency_of("--currency", currency):
+            steps = stored.converted_steps(answer, code, at_ms)
+            answer = answered(steps, lambda sql, bound: store.ask(sql, **bound))
     if form is OutputFormat.json:
         sys.stdout.write(to_json(answer) + "\n")
         return
     bars = form is OutputFormat.table and sys.stdout.isatty()
     columns = _COLUMNS if bars else tuple(filter(None, _COLUMNS))
     rows = [_row(each, bars=bars) for each in answer["budgets"]]
+    if currency:
+        columns = (*columns, f"{currency} of limit")
+        rows = [[*row, _in_currency(each)] for row, each in zip(rows, answer["budgets"], strict=True)]
     write(Grid(columns, rows), form)
+    if currency and form is OutputFormat.table:
+        rate = answer["rate"]
+        sys.stdout.write(
+            f"{rate['rate_units']} {currency} for {rate['rate_dollars']} USD of {rate['rate_day']}\n"
+        )
     if not rows and form is OutputFormat.table:
         sys.stdout.write("no budget has been judged; see docs/budgets.md\n")
 
@@ -60,6 +82,11 @@ def _row(budget: Mapping[str, Any], *, bars: bool) -> list[str]:
         "" if override is None else f"{override['name']}, until {_until(override['until_ms'])}",
     ]
     return cells
+
+
+def _in_currency(budget: Mapping[str, Any]) -> str:
+    amounts = (budget["used"] or {}).get("currency")
+    return "" if amounts is None else f"{usd(amounts['used'])} of {usd(amounts['limit'])}"
 
 
 def bar(ratio: float) -> str:

@@ -85,6 +85,10 @@ def costs(
         str, typer.Option(metavar="NAME", help="Of m9: a progress that jobs report, e.g. step.")
     ] = "",
     tz: TzOption = "",
+    currency: Annotated[
+        str,
+        typer.Option(metavar="CODE", help="The cost in this currency, too, with its rate and day: e.g. EUR."),
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -110,6 +114,7 @@ def costs(
             "quality": [quality],
             "progress": [progress],
             "limit": [str(limit)],
+            "currency": [currency],
         },
         lambda name: f"--{name.replace('_', '-')}",
         calendar,
@@ -130,6 +135,8 @@ def costs(
             causes = driver_rows(request, answer.names, list(answer.rows()))
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
+    if found.note:
+        sys.stderr.write(f"trainfare: {found.note}\n")
     if found.is_cut:
         sys.stderr.write(
             f"only the first {limit} rows are shown; ask for a longer period, fewer levels or --limit\n"

@@ -13,6 +13,7 @@ from typing import Any, Final
 from streams.cli.output import Grid, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
+from streams.costs.currency import RATE_COLUMNS
 from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Metric, Period
 
@@ -123,7 +124,7 @@ def shown_drivers(found: CostRows) -> Grid:
 
 
 def _is_shown(name: str, request: CostRequest, rows: list[dict[str, Any]]) -> bool:
-    if name in request.by or name in _ALWAYS:
+    if name in request.by or name in _ALWAYS or (request.currency and name in ("cost", *RATE_COLUMNS)):
         return True
     if name == "period_start":
         return request.per is not Period.all
@@ -149,6 +150,8 @@ def _named(cell: Any) -> Any:
 
 def _figure(name: str, cell: Any) -> Any:
     """Round: dollars as other commands do, hours to 3 digits, ratios to 4."""
+    if name == "cost" and cell is None:
+        return "no rate"
     if isinstance(cell, Decimal) or (isinstance(cell, float) and "usd" in name and "ratio" not in name):
         return usd(cell)
     if isinstance(cell, float):

@@ -6,15 +6,16 @@ It computes no cost: it finds the cell before each cell and subtracts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_MS
+from streams.costs.currency import RATE_COLUMNS, add_converted, rates_steps
 from streams.costs.day_parts import Steps
 from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Period
-from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps
+from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps, span_steps
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
@@ -22,6 +23,7 @@ Row = dict[str, Any]
 PREVIOUS: Final = "previous_"
 #: How long a day, week or month of another calendar is: on the days on which clocks change 23 or 25 hours.
 PERIOD_HOURS: Final = "period_hours"
+_LAST_MS: Final = 2**32 * 1000 - HOUR_MS
 _CHANGES: Final = (f"{PREVIOUS}cost_usd", "change_usd", "change_ratio")
 _ZERO_USD: Final = Decimal("0.000000000")
 
@@ -33,13 +35,42 @@ class CostRows(NamedTuple):
     rows: list[Row]
     is_cut: bool  # there are more than the limit
     left_out: int | None = 0  # how many more; None: that was not counted
+    note: str = ""  # what is missing
 
 
 def cost_steps(request: CostRequest) -> Steps[CostRows]:
     """Ask for what was asked, and first for the period before, where the request compares with it."""
     before = (yield from compared_steps(request)).rows if request.compare else ()
     found = yield from asked_steps(request)
-    return cost_rows(request, found.names, found.rows, before)
+    made = cost_rows(request, found.names, found.rows, before)
+    return (yield from _converted(request, made)) if request.currency else made
+
+
+def _converted(request: CostRequest, found: CostRows) -> Steps[CostRows]:
+    """Set the cost in a currency beside that in dollars: of each cell by the last rate by the end of its period, or of what there is."""
+    known = yield from span_steps()
+    last = request.calendar.date_of(max(known["last_s"] * 1000, 0))
+    of_period: dict[Any, list[Row]] = {}
+    for row in found.rows:
+        of_period.setdefault(row["period_start"], []).append(row)
+    days = {start: min(_last_day(request, start), last) for start in of_period}
+    if days:
+        rates = yield from rates_steps(request.currency, min(days.values()), max(days.values()))
+        for start, rows in of_period.items():
+            add_converted(rows, "cost_usd", rates.on(days[start]), "cost")
+    missing = sum(row["rate_day"] is None for row in found.rows)
+    note = f"{missing} rows have no rate of {request.currency} of the week by their day; `trainfare fx load` loads rates"
+    return found._replace(columns=(*found.columns, "cost", *RATE_COLUMNS), note=note if missing else "")
+
+
+def _last_day(request: CostRequest, start: str | None) -> date:
+    """The last day of a cell, by the request's calendar."""
+    if request.per is Period.all:
+        end_ms = _LAST_MS if request.to_ms is None else request.to_ms
+    else:
+        end_ms = next_ms(_ms(datetime.fromisoformat(str(start))), request)
+        end_ms = end_ms if request.to_ms is None else min(end_ms, request.to_ms)
+    return request.calendar.date_of(end_ms - 1)
 
 
 def cost_rows(

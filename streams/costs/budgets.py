@@ -7,6 +7,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.durations import HOUR_MS
+from streams.calendar import PLAIN
+from streams.costs.currency import rates_steps
+from streams.costs.day_parts import Steps
+from streams.errors import WrongUseError
 
 Row = Mapping[str, Any]
 #: More are not listed; those that are used most come first.
@@ -82,6 +86,29 @@ def budgets(used: Iterable[Row], taken: Iterable[Row], records: Iterable[Row], a
         if kind == "budget" and name not in names and not record["removed"] and not record["fault"]:
             found.append({"budget": name, "match": dict(record["match"]), "set": _set(record), "used": None})
     return {"as_of_ms": as_of_ms, "budgets": found}
+
+
+def converted_steps(answer: dict[str, Any], currency: str, at_ms: int) -> Steps[dict[str, Any]]:
+    """Set what is used and the limit in a currency beside the dollars, at the newest rate by the instant of the figures.
+
+    Raises:
+        WrongUseError: There is no rate of the week before it.
+    """
+    day = PLAIN.date_of(answer["as_of_ms"] or at_ms)
+    rate = (yield from rates_steps(currency, day, day)).on(day)
+    if rate is None:
+        raise WrongUseError(
+            f"currency: no rate of {currency} of the week by {day} is loaded; `trainfare fx load FILE`"
+        )
+    found = []
+    for each in answer["budgets"]:
+        if each["used"] is not None and each["used"]["usd"] is not None:
+            used, limit = (rate.amounts([each["used"]["usd"][name]])[0] for name in ("used", "limit"))
+            amounts = {"used": f"{used:f}", "limit": f"{limit:f}"}
+            found.append({**each, "used": {**each["used"], "currency": amounts}})
+        else:
+            found.append(each)
+    return {**answer, "budgets": found, "rate": rate.record()}
 
 
 def exhausted_ms(row: Row) -> int | None:

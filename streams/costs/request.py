@@ -40,13 +40,14 @@ LABEL: Final = "label:"
 _LEDGER_COLUMNS: Final = ("component", "phase")
 ROWS_MAX: Final = 10_000
 _LEVELS_MAX: Final = 6
+_CODE: Final = re.compile(r"[A-Z]{3}", re.ASCII)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _CONDITIONS_MAX: Final = 20
 _NAME_MAX_BYTES: Final = 256
 _USD_MAX: Final = Decimal(10) ** 9
 PARAMETERS: Final = (
     "metric", "by", "per", "from", "to", "where", "compare", "drivers", "drivers_by_sku", "limit", "slo_usd_per_hour", "slo_target",
-    "quality", "progress", "expected", "tz",
+    "quality", "progress", "expected", "tz", "currency",
 )  # fmt: skip
 
 
@@ -100,6 +101,7 @@ class CostRequest:
     progress: str = ""
     expected: bool = False  # of m10: beside the expected rate
     calendar: Calendar = PLAIN
+    currency: str = ""  # of the cost, beside dollars
 
     @property
     def has_own_cells(self) -> bool:
@@ -152,9 +154,21 @@ def request_of(
         progress=_measure_of(named("progress"), texts.get("progress", "")),
         expected=_flag_of(named("expected"), texts.get("expected", "")),
         calendar=calendar,
+        currency=currency_of(named("currency"), texts.get("currency", "")),
     )
     _check(request, named)
     return request
+
+
+def currency_of(name: str, text: str) -> str:
+    """A code of a currency; empty: none is asked for.
+
+    Raises:
+        WrongUseError: In one line, beginning with the parameter's name.
+    """
+    if text and not _CODE.fullmatch(text):
+        raise WrongUseError(f"{name}: got {_shown(text)}, expected a code such as EUR")
+    return text
 
 
 def calendar_of(name: str, zone: str, usual: Calendar) -> Calendar:

@@ -84,7 +84,7 @@ NO_CHANGE: Final = WhatIf()
 
 
 @dataclass(frozen=True)
-class Changes:
+class WhatIfChanges:
     """What would be different, by name: ratios of what is to come, and idle cost per month that would not be paid."""
 
     words: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ def changes_steps(
     where: tuple[tuple[str, str], ...],
     until_ms: int,
     prices: PriceSource,
-) -> Steps[Changes]:
+) -> Steps[WhatIfChanges]:
     """Ask what was paid in the four weeks before an instant, and what it would have been.
 
     Raises:
@@ -157,7 +157,7 @@ def changes_steps(
         known_h = max((until_ms - max(since.begin_ms or 0, 0)) // HOUR_MS, 1)
         idle = sum((Decimal(str(row[place])) for row in found.rows), Decimal(0)) / known_h
         words.append(f"{float(what_if.idle_cut):.0%} less idle time of nodes")
-    return Changes(tuple(words), ratios, what_if.moves, idle, what_if.idle_cut or Fraction(0))
+    return WhatIfChanges(tuple(words), ratios, what_if.moves, idle, what_if.idle_cut or Fraction(0))
 
 
 class _Places:

@@ -19,12 +19,14 @@ from sinks.answer import QueryResult
 from sinks.query import arrow
 from streams.calendar import Calendar
 from streams.costs.answer import cost_steps
+from streams.costs.budgets import converted_steps
+from streams.costs.currency import USD
 from streams.costs.day_parts import Done, Steps, advanced
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.month import month_forecast, month_request
 from streams.costs.month_forecast import forecast_request, forecast_steps
 from streams.costs.parts import Parameters
-from streams.costs.request import CostRequest, request_of
+from streams.costs.request import CostRequest, currency_of, request_of
 from streams.costs.sql import span_steps
 from streams.costs.what_if import NotForecastError, PriceSource
 from streams.errors import WrongUseError
@@ -56,6 +58,7 @@ async def costs(
             "rows": found.rows,
             "is_cut": found.is_cut,
             "left_out": found.left_out,
+            **({"note": found.note} if asked.currency else {}),
         }
         if asked.drivers:
             drivers = await rows_asked(
@@ -122,6 +125,21 @@ async def forecast(
         raise ApiError(400, str(wrong)) from wrong
     except NotForecastError as unknown:
         raise ApiError(404, str(unknown)) from unknown
+
+
+async def in_currency(
+    code: str, budgets: dict[str, Any], service: QueryService, client: Client, at_ms: int
+) -> dict[str, Any]:
+    """All budgets with their dollars in a currency beside them.
+
+    Raises:
+        ApiError: It is no currency, it has no rate, or the query failed.
+    """
+    try:
+        currency = currency_of("currency", code) or USD
+        return await made(service, client, converted_steps(budgets, currency, at_ms))
+    except WrongUseError as wrong:
+        raise ApiError(400, str(wrong)) from wrong
 
 
 def _rfc3339(at_ms: int) -> str:

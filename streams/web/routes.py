@@ -22,7 +22,7 @@ from streams.web.assets import Asset
 from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import NOT_HERE, ControlEndpoint
-from streams.web.costs import costs, forecast, month, span
+from streams.web.costs import costs, forecast, in_currency, month, span
 from streams.web.detail import Details
 from streams.web.encode import json_answer
 from streams.web.errors import ApiError
@@ -316,8 +316,13 @@ class Routes:
         return json_answer(await panel_answer(name, asked, self._parts.queries, client_of(request)))
 
     async def _budgets(self, request: web.Request) -> web.Response:
-        parameters(request, set())
-        return json_answer({**await self._parts.figures.budgets(), **self._acting})
+        asked = parameters(request, {"currency"})
+        found = await self._parts.figures.budgets()
+        if "currency" in asked:
+            parts = self._parts
+            as_of_ms = await parts.figures.as_of_ms()
+            found = await in_currency(asked["currency"], found, parts.queries, client_of(request), as_of_ms)
+        return json_answer({**found, **self._acting})
 
     async def _budget(self, request: web.Request) -> web.Response:
         given = parameters(request, {"budget", "kind", "name"})

@@ -1,4 +1,4 @@
-"""What is answered for those who pay: idle time, commitments."""
+"""What is answered for those who pay: costs, forecasts, idle time, commitments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from aiohttp import web
 
 from streams.calendar import Calendar
 from streams.web.commitments import commitments
+from streams.web.costs import costs, forecast, month, span
 from streams.web.encode import json_answer
 from streams.web.figures import ApiFigures
 from streams.web.idle import idle
 from streams.web.middleware import client_of
+from streams.web.parameters import parameters
 from streams.web.query_service import QueryService
 
 
@@ -39,6 +41,29 @@ class FinanceEndpoint:
 
     def __init__(self, parts: FinanceParts) -> None:
         self._parts = parts
+
+    async def costs(self, request: web.Request) -> web.Response:
+        """A metric by levels and periods."""
+        parts = self._parts
+        return json_answer(await costs(request, parts.queries, client_of(request), parts.calendar))
+
+    async def span(self, request: web.Request) -> web.Response:
+        """From when to when there are costs."""
+        parameters(request, set())
+        as_of_ms = await self._parts.figures.as_of_ms()
+        return json_answer(await span(self._parts.queries, client_of(request), as_of_ms))
+
+    async def month(self, request: web.Request) -> web.Response:
+        """The month so far, and what is left of it as the days before."""
+        as_of_ms = await self._parts.figures.as_of_ms()
+        return json_answer(await month(request, self._parts.queries, client_of(request), as_of_ms))
+
+    async def forecast(self, request: web.Request) -> web.Response:
+        """The month by name, with its range."""
+        as_of_ms, parts = await self._parts.figures.as_of_ms(), self._parts
+        return json_answer(
+            await forecast(request, parts.queries, client_of(request), as_of_ms, parts.calendar)
+        )
 
     async def idle(self, request: web.Request) -> web.Response:
         """What was paid and did nothing."""

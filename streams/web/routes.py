@@ -22,7 +22,7 @@ from streams.web.assets import Asset
 from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import NOT_HERE, ControlEndpoint
-from streams.web.costs import costs, forecast, in_currency, month, span
+from streams.web.costs import in_currency
 from streams.web.detail import Details
 from streams.web.encode import json_answer
 from streams.web.errors import ApiError
@@ -134,10 +134,10 @@ class Routes:
             Route("GET", "/api/v1/job/elsewhere", Scope.READ, jobs.elsewhere),
             Route("GET", "/api/v1/job/receipt", Scope.READ, jobs.receipt),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
-            Route("GET", "/api/v1/costs", Scope.READ, self._costs),
-            Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
-            Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
-            Route("GET", "/api/v1/forecast", Scope.READ, self._forecast),
+            Route("GET", "/api/v1/costs", Scope.READ, finance.costs),
+            Route("GET", "/api/v1/costs/span", Scope.READ, finance.span),
+            Route("GET", "/api/v1/costs/month", Scope.READ, finance.month),
+            Route("GET", "/api/v1/forecast", Scope.READ, finance.forecast),
             Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
             Route("GET", "/api/v1/idle", Scope.READ, finance.idle),
@@ -284,27 +284,6 @@ class Routes:
 
     async def _burn(self, _: web.Request) -> web.Response:
         return json_answer(await self._parts.figures.burn())
-
-    async def _costs(self, request: web.Request) -> web.Response:
-        return json_answer(
-            await costs(request, self._parts.queries, client_of(request), self._parts.calendar)
-        )
-
-    async def _costs_span(self, request: web.Request) -> web.Response:
-        parameters(request, set())
-        as_of_ms = await self._parts.figures.as_of_ms()
-        return json_answer(await span(self._parts.queries, client_of(request), as_of_ms))
-
-    async def _costs_month(self, request: web.Request) -> web.Response:
-        as_of_ms = await self._parts.figures.as_of_ms()
-        return json_answer(await month(request, self._parts.queries, client_of(request), as_of_ms))
-
-    async def _forecast(self, request: web.Request) -> web.Response:
-        as_of_ms = await self._parts.figures.as_of_ms()
-        parts = self._parts
-        return json_answer(
-            await forecast(request, parts.queries, client_of(request), as_of_ms, parts.calendar)
-        )
 
     async def _dashboards(self, request: web.Request) -> web.Response:
         parameters(request, set())

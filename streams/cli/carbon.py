@@ -1,14 +1,23 @@
-"""`trainfare carbon load`: how much CO2 equivalent a kilowatt-hour stands for, by region and hour."""
+"""`trainfare carbon load` and `show`: CO2 equivalent of the energy of jobs, beside dollars."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from streams.cli.commitments import shown
 from streams.cli.lists import load_files
-from streams.cli.options import DataOption, UrlOption
+from streams.cli.options import DataOption, UrlOption, levels_of
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.reading import reader_for
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.clock import SystemClock
+from streams.costs.carbon import LEVELS, cells
+from streams.costs.day_parts import answered
+from streams.costs.request import Period
 
 _WANTED: Final = "name a file of carbon intensities with the columns hour,region,g_per_kwh"
 
@@ -22,3 +31,38 @@ def load(
 ) -> None:
     """Load carbon intensities; one that stands otherwise is restated, and with it every amount made from it."""
     load_files(files, "carbon", _WANTED, data, url)
+
+
+def show(
+    data: DataOption = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL]", help="region (default), team, project, owner, job_id; may be repeated."
+        ),
+    ] = None,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
+    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show energy, its CO2 equivalent and its cost; energy without an intensity stands apart."""
+    span = hours_of(
+        AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month).resolved(
+            SystemClock().now_ms()
+        )
+    )
+    with reader_for(data, url) as store:
+        found = answered(
+            cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit),
+            lambda sql, bound: store.ask(sql, **bound),
+        )
+    if not found.rows:
+        sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
+    grid = Grid(found.names, found.rows)
+    write(shown(grid, frozenset({"cost_usd"})) if form is OutputFormat.table else grid, form)

@@ -55,6 +55,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "trainfare statement --team vision --month 2026-10 --format pdf --out vision.pdf --data ./meter",
     ),
     ("idle", "idle:idle", "trainfare idle --by team --per day --data ./meter"),
+    ("savings", "savings:savings", "trainfare savings --month 2026-10 --data ./meter"),
+    ("coverage", "coverage:coverage", "trainfare coverage --per month --data ./meter"),
     ("budgets", "budgets:budgets", "trainfare budgets --data ./meter"),
     ("gate", "gate:gate", "trainfare gate --team vision --need 120 --data ./meter"),
     (
@@ -110,7 +112,10 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "carbon",
         "Carbon: CO2 equivalent beside dollars.",
-        (("load", "carbon:load", "trainfare carbon load intensities.csv --data ./meter"),),
+        (
+            ("load", "carbon:load", "trainfare carbon load intensities.csv --data ./meter"),
+            ("show", "carbon:show", "trainfare carbon show --by region --per day --data ./meter"),
+        ),
     ),
     (
         "commitments",

@@ -1,4 +1,4 @@
-"""What is answered for those who pay: costs, forecasts, idle time, commitments."""
+"""What is answered for those who pay: costs, forecasts, idle time, commitments, who answers for cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from aiohttp import web
 from streams.calendar import Calendar
 from streams.web.commitments import commitments
 from streams.web.costs import costs, forecast, month, span
+from streams.web.coverage import coverage
 from streams.web.encode import json_answer
 from streams.web.figures import ApiFigures
 from streams.web.idle import idle
@@ -75,3 +76,7 @@ class FinanceEndpoint:
     async def commitments(self, request: web.Request) -> web.Response:
         """What commitments cost, and what of it was used."""
         return json_answer(await commitments(request, self._parts.queries, client_of(request)))
+
+    async def coverage(self, request: web.Request) -> web.Response:
+        """How much of the cost names who answers for it."""
+        return json_answer(await coverage(request, self._parts.queries, client_of(request)))

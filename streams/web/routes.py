@@ -142,6 +142,7 @@ class Routes:
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
             Route("GET", "/api/v1/idle", Scope.READ, finance.idle),
             Route("GET", "/api/v1/commitments", Scope.READ, finance.commitments),
+            Route("GET", "/api/v1/coverage", Scope.READ, finance.coverage),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/budgets/detail", Scope.READ, self._budget),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),

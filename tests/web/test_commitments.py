@@ -59,3 +59,20 @@ def test_nobody_is_said_to_be_unallocated_and_none_is_said(data: Path, tmp_path:
     assert "unallocated" in trainfare("commitments", "show", "--by", "team", "--data", data).out
     none = trainfare("commitments", "show", "--month", "2020-01", "--data", data)
     assert "no commitments in this time" in none.err
+
+
+def test_the_route_of_coverage_says_what_the_command_says(data: Path) -> None:
+    shown = trainfare("coverage", "--data", data, "--format", "json")
+    worst = trainfare("coverage", "--worst", "--data", data, "--format", "json")
+
+    async def work(client: Client) -> Any:
+        await client.get("/api/v1/coverage?by=team", 400)
+        return await client.get("/api/v1/coverage")
+
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        found = served(store, work)
+    finally:
+        store.close()
+    assert (found["rows"], found["worst"]) == (json.loads(shown.out), json.loads(worst.out))
+    assert [each["name"] for each in found["worst"]] == ["owner", "team", "project", "cost_centre"]

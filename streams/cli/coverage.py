@@ -1,0 +1,50 @@
+"""`trainfare coverage`: how much of the cost names an owner, a team, a project and a cost centre, and where the rest comes from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streams.cli.commitments import shown
+from streams.cli.options import DataOption, UrlOption
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.reading import reader_for
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.clock import SystemClock
+from streams.costs.day_parts import answered
+from streams.costs.owner_shares import cells
+from streams.costs.owner_shares import worst as worst_sources
+from streams.costs.request import Period
+
+
+def coverage(
+    data: DataOption = None,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    worst: Annotated[
+        bool, typer.Option("--worst", help="Where cost without a name comes from, instead.")
+    ] = False,
+    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
+    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="With --worst: rows of each name.")] = 10,
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show the share of cost with owner, team, project and cost centre over time, or its worst sources."""
+    span = hours_of(
+        AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month).resolved(
+            SystemClock().now_ms()
+        )
+    )
+    with reader_for(data, url) as store:
+        steps = worst_sources(span, limit) if worst else cells(per, span)
+        found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+    if not found.rows:
+        said = "all cost names owner, team, project and cost centre" if worst else "no cost"
+        sys.stderr.write(f"trainfare: {said} in this time\n")
+    grid = Grid(found.names, found.rows)
+    write(shown(grid, frozenset({"cost_usd"})) if form is OutputFormat.table else grid, form)

@@ -1,0 +1,32 @@
+"""GET /api/v1/coverage: the share of cost with owner, team, project and cost centre, and where the rest comes from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from streams.costs.owner_shares import cells, worst
+from streams.web.costs import made
+from streams.web.places import Client
+from streams.web.query_service import QueryService
+from streams.web.span_request import span_request
+
+_ALL: Final = ("all",)
+_WORST: Final = 10
+
+
+async def coverage(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
+    """The shares by `per`, and the worst sources of each name.
+
+    Raises:
+        ApiError: A parameter is wrong, or a query failed.
+    """
+    asked = span_request(request, _ALL)
+    shares = await made(service, client, cells(asked.per, asked.span))
+    found = await made(service, client, worst(asked.span, min(asked.limit, _WORST)))
+    return {
+        **asked.echo(),
+        "rows": [dict(zip(shares.names, row, strict=True)) for row in shares.rows],
+        "worst": [dict(zip(found.names, row, strict=True)) for row in found.rows],
+    }

@@ -90,19 +90,27 @@ def _after_gap(written: list[Written], gap: tuple[int, int] | None) -> list[Writ
         return []
     last = {one.line.partition: one for one in written if one.line.topic not in REFERENCE_TOPICS}
     append_ms = max(gap[1], written[-1].append_ms) + 1_000 if written else 0
-    return [_retried(one, append_ms) for one in last.values() if one.append_ms < gap[1]]
+    first_ms: dict[tuple[str, bytes | None], int] = {}
+    for one in written:
+        first_ms.setdefault((one.line.topic, one.value), one.append_ms)
+    return [
+        _retried(one, first_ms[one.line.topic, one.value], append_ms)
+        for one in last.values()
+        if one.append_ms < gap[1]
+    ]
 
 
-def _retried(one: Written, append_ms: int) -> Written:
+def _retried(one: Written, first_ms: int, append_ms: int) -> Written:
     """The same record later; what was of the future may be so no more.
 
-    An amount's id is remembered for an hour at least; whether it is known after that is not said, so it gets another.
+    An amount's id is remembered for an hour at least from its first copy on; whether it is known after that is not
+    said, so it gets another.
     """
     value = one.line.value
     if not isinstance(value, dict):
         return replace(one, append_ms=append_ms)
     data = one.value
-    if one.line.topic in _AMOUNTS and append_ms - one.append_ms > HOUR_MS:
+    if one.line.topic in _AMOUNTS and append_ms - first_ms > HOUR_MS:
         value = value | {"id": f"{value.get('id')} once more"}
         data = json.dumps(value).encode()
     line = replace(one.line, value=value, valid=not is_future(value, append_ms))

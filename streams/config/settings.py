@@ -272,7 +272,7 @@ class QuerySettings(Group):
 
 
 class CalendarSettings(Group):
-    """Where days, weeks and months of costs begin: the usual one of commands, the API and the page. Budgets name their own."""
+    """Where days, weeks and months of costs begin: the usual one of commands and the API. Budgets name their own."""
 
     time_zone: str = Field(
         default=UTC_ZONE, description="A name of the IANA time zone database; `--tz` and `tz` name another."

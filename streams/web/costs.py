@@ -17,7 +17,7 @@ from aiohttp import web
 from schemas.durations import HOUR_MS
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.calendar import Calendar
+from streams.calendar import PLAIN, Calendar
 from streams.costs.answer import cost_steps
 from streams.costs.budgets import converted_steps
 from streams.costs.currency import USD
@@ -51,7 +51,8 @@ async def costs(
         ApiError: A parameter is wrong, or the query failed.
     """
     try:
-        asked = request_of({name: request.query.getall(name) for name in request.query}, usual=calendar)
+        given = {name: request.query.getall(name) for name in request.query}
+        asked = request_of(given, usual=PLAIN if given.pop("fiscal", None) == ["0"] else calendar)
         found = await made(service, client, cost_steps(asked))
         body: dict[str, Any] = {
             **_echo(asked),

@@ -2,7 +2,7 @@
 
 import { h, mark, say } from "../dom.js";
 import { get } from "../feed.js";
-import { duration, instant } from "../format.js";
+import { duration, instant, stamp, zone } from "../format.js";
 import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
@@ -33,6 +33,7 @@ export class Page {
     this.figure = h("figure", { class: "panel costs-chart" }, h("figcaption", {}), this.legend, this.chart.host);
     this.parts = h("div", { class: "costs-parts", hidden: true }, this.tiles.element, h("div", { class: "costs-main" }, this.figure, this.drivers.element), this.jobs.element, this.rows.element);
     this.empty = h("p", { class: "empty", hidden: true });
+    addEventListener("zonechange", () => this.turn && this.open(this.state));
     this.all = [h("header", { class: "page-head" }, this.title, this.said, this.again), this.controls.element, this.slow, this.fault, this.empty, this.parts, this.basis];
   }
 
@@ -96,11 +97,11 @@ export class Page {
     this.fault.hidden = true;
     this.controls.element.hidden = false;
     this.controls.show(view, level);
-    say(this.said, `${utc(view.fromMs)} to ${utc(view.toMs)} UTC${view.compare ? `, against the ${duration(view.toMs - view.fromMs)} before` : ""}`);
+    say(this.said, `${at(view.fromMs)} to ${at(view.toMs)} ${zone(view.toMs)}${view.compare ? `, against the ${duration(view.toMs - view.fromMs)} before` : ""}`);
     const isEmpty = found.total.raw === null;
     this.empty.hidden = !isEmpty;
     if (isEmpty) {
-      this.empty.replaceChildren(`No costs from ${utc(view.fromMs)} to ${utc(view.toMs)} UTC of what is chosen here. The store has costs from ${utc(Date.parse(span.first_hour))} to ${utc(Date.parse(span.end_hour))} UTC. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
+      this.empty.replaceChildren(`No costs from ${at(view.fromMs)} to ${at(view.toMs)} ${zone(view.toMs)} of what is chosen here. The store has costs from ${at(Date.parse(span.first_hour))} to ${at(Date.parse(span.end_hour))} ${zone(Date.parse(span.end_hour))}. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
     }
     this.parts.hidden = isEmpty;
     say(this.basis, this.basisOf(view, found, span));
@@ -112,12 +113,12 @@ export class Page {
     const said = [`As of ${span.as_of ? instant(Date.parse(span.as_of)) : "the newest costs"}; the newest hours may still change by late events.`];
     const until = span.billed_until ? Date.parse(span.billed_until) : null;
     if (until === null) said.push("Provisional: no bill is loaded; amounts are metered at your prices.");
-    else if (until < view.toMs) said.push(`Provisional from ${utc(until)} UTC on: bills are loaded until then.`);
+    else if (until < view.toMs) said.push(`Provisional from ${at(until)} ${zone(until)} on: bills are loaded until then.`);
     if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
     const beforeMs = 2 * view.fromMs - view.toMs;
     const began = Date.parse(span.first_hour);
-    if (view.uncomparable) said.push(`Not compared: costs begin on ${utc(began)} UTC, there is no time before.`);
-    else if (view.compare && beforeMs < began) said.push(`The time before is not all there: costs begin on ${utc(began)} UTC.`);
+    if (view.uncomparable) said.push(`Not compared: costs begin on ${at(began)} ${zone(began)}, there is no time before.`);
+    else if (view.compare && beforeMs < began) said.push(`The time before is not all there: costs begin on ${at(began)} ${zone(began)}.`);
     if (found.uncompared) said.push(`Not compared: ${found.uncompared.replace(/^compare: /, "")}.`);
     return said.join(" ");
   }
@@ -225,6 +226,6 @@ export class Page {
   }
 }
 
-function utc(ms) {
-  return new Date(ms).toISOString().slice(0, 16).replace("T", " ");
+function at(ms) {
+  return stamp(ms).slice(0, 16);
 }

@@ -1,7 +1,7 @@
 // The chart of the Costs page: what each name cost over time, what nobody used, and the period before as a line.
 
 import { h } from "../../dom.js";
-import { axisMoney, decimal, money, stamp, zone } from "../../format.js";
+import { axisMoney, day, decimal, money, stamp, zone } from "../../format.js";
 import { TimeFrame } from "../../timeframe.js";
 import { look, MANY, TimeChart } from "../../timechart.js";
 import { valueOf } from "./figures.js";
@@ -42,8 +42,6 @@ export class CostChart {
     Object.assign(this, { view, periods: cells.periods });
     const { measure } = view;
     this.chart ??= new TimeChart(this.host, { frame: this.frame, height: HEIGHT, yWanted: 5 });
-    // Days and longer are UTC, as the costs of a period are.
-    this.chart.utc = view.period !== "hour";
     this.chart.format = (value, short) => (short ? axisMoney(value) : `${money(value)}${UNITS[measure]}`);
     this.chart.total = measure === "cost" ? "jobs" : "all";
     const stack = measure === "cost" || level === "component";
@@ -72,7 +70,7 @@ export class CostChart {
       zoomed: Boolean(view.own),
       label: `Costs per ${view.period}`,
       when: (index) => periodName(cells.periods[Math.min(index, cells.periods.length - 1)], view.period, (ms) => `${stamp(ms).slice(0, -3)} ${zone(ms)}`),
-      say: `${words[0].toUpperCase()}${words.slice(1)}, ${new Date(view.fromMs).toISOString().slice(0, 10)} to ${new Date(view.toMs - 1).toISOString().slice(0, 10)}: ${names.slice(0, 4).map(({ name }) => shownName(level, name)).join(", ") || "nothing"}${names.length > 4 ? ` and ${names.length - 4} more` : ""}. The table has the amounts.`,
+      say: `${words[0].toUpperCase()}${words.slice(1)}, ${day(view.fromMs)} to ${day(view.toMs - 1)}: ${names.slice(0, 4).map(({ name }) => shownName(level, name)).join(", ") || "nothing"}${names.length > 4 ? ` and ${names.length - 4} more` : ""}. The table has the amounts.`,
     });
     return series;
   }

@@ -3,7 +3,7 @@
 import { get } from "../../feed.js";
 import { decimal, nano } from "../../format.js";
 import { COMPONENTS } from "../../words.js";
-import { asked, before, periodsOf } from "./view.js";
+import { asked, before, periodsOf, zoneName } from "./view.js";
 
 const ROWS_MAX = 10_000;
 const NODE_LEVELS = new Set(["team", "cluster", "purchase", "gpu_type", "region", "cloud", "zone", "account", "instance_type"]);
@@ -30,7 +30,7 @@ async function inTurn(path, signal) {
 
 /** Ask /api/v1/costs for the span and the filters of the view. */
 export function ask(view, signal, parameters) {
-  const query = new URLSearchParams({ from: asked(view.fromMs), to: asked(view.toMs), ...parameters });
+  const query = new URLSearchParams({ from: `${asked(view.fromMs)}Z`, to: `${asked(view.toMs)}Z`, tz: zoneName(), fiscal: "0", ...parameters });
   for (const [level, name] of view.where) query.append("where", `${level}=${name}`);
   return inTurn(`costs?${query}`, signal);
 }

@@ -1,12 +1,12 @@
 // The parts of the Costs page beside its chart: controls, tiles, the table, what drove the change, the dearest jobs, the CSV file.
 
 import { amount, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
-import { count, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
+import { count, day, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
 import { COMPONENT_NAMES } from "../../words.js";
 import { swatch } from "../../timechart.js";
 import { shownName } from "./chart.js";
 import { JOBS_SHOWN, valueOf } from "./figures.js";
-import { levelName, LEVELS, linkDown, linkTo, MEASURES, PERIODS, RANGES, SORTS } from "./view.js";
+import { levelName, LEVELS, linkDown, linkTo, MEASURES, midnight, PERIODS, RANGES, SORTS, zoneName } from "./view.js";
 
 const FEW = 100;
 
@@ -37,19 +37,21 @@ export class Controls {
     this.compare = h("input", { type: "checkbox", onchange: () => go(linkTo(this.view, { compare: this.compare.checked })) });
     this.ranges = h("nav", { class: "ranges", "aria-label": "Span of time" });
     const date = (title) => h("input", { type: "date", "aria-label": title, onchange: () => this.own() });
-    [this.from, this.until] = [date("From (UTC)"), date("Last day (UTC)")];
+    [this.from, this.until] = [date("From"), date("Last day")];
+    this.legend = h("legend", {});
     this.crumbs = h("nav", { class: "crumbs", "aria-label": "What is shown" });
     this.element = h(
       "div",
       { class: "costs-controls" },
       this.crumbs,
       this.ranges,
-      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, h("fieldset", { class: "own-range" }, h("legend", {}, "Own range, UTC days"), this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
+      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, h("fieldset", { class: "own-range" }, this.legend, this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
     );
   }
 
   own() {
-    const [from, until] = [Date.parse(`${this.from.value}T00:00Z`), Date.parse(`${this.until.value}T00:00Z`) + 86_400_000];
+    const at = (text, days) => midnight(...text.split("-").map((part, place) => Number(part) - (place === 1 ? 1 : 0) + (place === 2 ? days : 0)));
+    const [from, until] = [at(this.from.value, 0), at(this.until.value, 1)];
     if (from < until) this.go(linkTo(this.view, { own: [from, until] }));
   }
 
@@ -61,8 +63,9 @@ export class Controls {
     this.measure.element.value = view.measure;
     this.sort.element.value = view.sort;
     this.compare.checked = view.compare || Boolean(view.uncomparable);
-    this.from.value = new Date(view.fromMs).toISOString().slice(0, 10);
-    this.until.value = new Date(view.toMs - 1).toISOString().slice(0, 10);
+    say(this.legend, `Own range, days of ${zoneName()}`);
+    this.from.value = day(view.fromMs);
+    this.until.value = day(view.toMs - 1);
     const link = (key, words) => h("a", { href: linkTo(view, { range: key, own: null, per: null }), "aria-current": !view.own && view.range === key ? "true" : null }, words);
     reconcile(this.ranges, Object.entries(RANGES), ([key]) => key, ([key, words]) => link(key, words), (element, [key]) => {
       element.setAttribute("href", linkTo(view, { range: key, own: null, per: null }));

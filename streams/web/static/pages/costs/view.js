@@ -1,5 +1,6 @@
-// What the Costs page shows, as its address says it: level, span, period, measure, filters. Spans and periods are UTC, as costs are.
+// What the Costs page shows, as its address says it: level, span, period, measure, filters. Days, weeks and months are those of the clock by which times are shown: UTC, or the reader's.
 
+import { day, isLocal } from "../../format.js";
 import { address } from "../../route.js";
 
 const HOUR_MS = 3_600_000;
@@ -49,13 +50,13 @@ function instantOf(text) {
 
 /** Days of a preset are whole ones, of which the last is today. */
 function spanOf(range, firstMs, endMs) {
-  const today = Math.floor((endMs - 1) / DAY_MS) * DAY_MS;
+  const back = (days) => shifted(floorOf(endMs - 1, "day"), 0, -days);
   if (range === "24h") return [endMs - DAY_MS, endMs];
-  if (range === "7d") return [today - 6 * DAY_MS, endMs];
-  if (range === "year") return [today - 364 * DAY_MS, endMs];
-  if (range === "month") return [Date.UTC(new Date(today).getUTCFullYear(), new Date(today).getUTCMonth()), endMs];
-  if (range === "all") return [Math.floor(firstMs / DAY_MS) * DAY_MS, endMs];
-  return [today - 29 * DAY_MS, endMs];
+  if (range === "7d") return [back(6), endMs];
+  if (range === "year") return [back(364), endMs];
+  if (range === "month") return [floorOf(endMs - 1, "month"), endMs];
+  if (range === "all") return [floorOf(firstMs, "day"), endMs];
+  return [back(29), endMs];
 }
 
 function periodFor(spanMs) {
@@ -115,32 +116,46 @@ export function periodsOf(fromMs, toMs, per) {
   return found;
 }
 
-function floorOf(ms, per) {
-  const at = new Date(ms);
-  if (per === "hour") return Math.floor(ms / HOUR_MS) * HOUR_MS;
-  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth());
-  const day = Math.floor(ms / DAY_MS) * DAY_MS;
-  return per === "week" ? day - ((at.getUTCDay() + 6) % 7) * DAY_MS : day;
+/** The zone of days as the API takes it. */
+export const zoneName = () => (isLocal() ? Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC" : "UTC");
+
+/** The first whole hour (of UTC, as costs are kept) of a day; a day that is over the end of its month is one of the next. */
+export function midnight(year, month, date) {
+  const ms = isLocal() ? new Date(year, month, date).getTime() : Date.UTC(year, month, date);
+  return Math.ceil(ms / HOUR_MS) * HOUR_MS;
 }
 
-function afterOf(start, per) {
-  const at = new Date(start);
-  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1);
-  return start + { hour: HOUR_MS, day: DAY_MS, week: 7 * DAY_MS }[per];
+function fields(ms) {
+  const at = new Date(ms);
+  return isLocal() ? [at.getFullYear(), at.getMonth(), at.getDate(), at.getDay()] : [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate(), at.getUTCDay()];
 }
+
+/** The midnight so many months and days from that of an instant. */
+function shifted(ms, months, days) {
+  const [year, month, date] = fields(ms);
+  return midnight(year, month + months, date + days);
+}
+
+function floorOf(ms, per) {
+  if (per === "hour") return Math.floor(ms / HOUR_MS) * HOUR_MS;
+  const [year, month, date, weekday] = fields(ms);
+  if (per === "month") return midnight(year, month, 1);
+  return midnight(year, month, per === "week" ? date - ((weekday + 6) % 7) : date);
+}
+
+function moved(start, per, count) {
+  if (per === "hour") return start + count * HOUR_MS;
+  return per === "month" ? shifted(start, count, 0) : shifted(start, 0, count * (per === "week" ? 7 : 1));
+}
+
+const afterOf = (start, per) => moved(start, per, 1);
 
 /** Where as many periods begin before the span as it has itself. */
-export function before(fromMs, per, count) {
-  const start = floorOf(fromMs, per);
-  const at = new Date(start);
-  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - count);
-  return start - count * (afterOf(start, per) - start);
-}
+export const before = (fromMs, per, count) => moved(floorOf(fromMs, per), per, -count);
 
-/** A period in words; its dates are UTC, as its costs are. */
+/** A period in words. */
 export function periodName({ startMs }, per, hourName) {
   if (per === "hour") return hourName(startMs);
-  const text = new Date(startMs).toISOString();
-  if (per === "month") return text.slice(0, 7);
-  return per === "week" ? `week of ${text.slice(0, 10)}` : text.slice(0, 10);
+  if (per === "month") return day(startMs).slice(0, 7);
+  return per === "week" ? `week of ${day(startMs)}` : day(startMs);
 }

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from schemas.commitment_tables import CARBON_INTENSITIES
+from schemas.durations import HOUR_S
 from schemas.tables import SCHEMAS
 from streams.bills import values
 from streams.bills.csv_lines import csv_records
@@ -24,7 +25,6 @@ _COLUMNS: Final = ("hour", "region", "g_per_kwh")
 ENTRIES_MAX: Final = 2_000_000
 #: Coal is 1,000 g or so; a file in kilograms or per MWh is seen by what is out of this.
 _G_PER_KWH_MAX: Final = 10_000
-_HOUR_S: Final = 3_600
 _TEXT_MAX: Final = 255
 _SAID_MAX: Final = 20
 
@@ -113,7 +113,7 @@ def _hour(where: str, cell: str) -> int:
         raise WrongUseError(
             f"{where}: hour: {values.shown(cell)} is no instant such as 2026-10-01T12:00Z"
         ) from None
-    if found % _HOUR_S:
+    if found % HOUR_S:
         raise WrongUseError(f"{where}: hour: {values.shown(cell)} is no whole hour (UTC)")
     return found
 

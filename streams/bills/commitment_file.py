@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from schemas.commitment_tables import COMMITMENTS
+from schemas.durations import HOUR_S
 from schemas.tables import SCHEMAS
 from schemas.units import NANO_PER_USD, USD_LIMIT
 from streams.bills import values
@@ -36,7 +37,6 @@ _ID: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _TEXT_MAX: Final = 255
 _GPUS_MAX: Final = 1_000_000
 _YEARS_MAX: Final = 50
-_HOUR_S: Final = 3_600
 #: Of hours of all entries together: a view has a row for each.
 _HOURS_MAX: Final = 20_000_000
 _OF_OWNED: Final = ("salvage_usd", "kw", "pue", "usd_per_kwh", "staff_usd_per_year")
@@ -63,7 +63,7 @@ _SAID_MAX: Final = 20
 _LOADED: Final = ("is_removed", "source", "time", "version")
 
 
-class _Entry:
+class _CommitmentFields:
     """The fields of one table, each checked once; a fault says its line."""
 
     def __init__(self, name: str, at: LocatedTable, given: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ class _Entry:
         if not 2000 <= at.year < 2100:
             raise self.fault(field, f"expected a year from 2000 to 2099, got {at.year}")
         found = int(at.timestamp())
-        if found % _HOUR_S or at.microsecond:
+        if found % HOUR_S or at.microsecond:
             raise self.fault(
                 field, "expected a whole hour of UTC: the ledger has hours, and commitments are used in them"
             )
@@ -144,11 +144,11 @@ def commitments_of(file: BillFile) -> list[dict[str, object]]:
     found: dict[object, dict[str, object]] = {}
     hours = 0
     for place, given in enumerate(tables):
-        entry = _Entry(file.name, lines.of(_TABLE, place), given)
-        row = _row(entry, given)
+        entry = _CommitmentFields(file.name, lines.of(_TABLE, place), given)
+        row, length = _row(entry, given)
         if found.setdefault(row["commitment_id"], row) is not row:
             raise entry.fault("id", f"{values.shown(str(row['commitment_id']))} stands before it")
-        hours += (int(row["to_time"].timestamp()) - int(row["from_time"].timestamp())) // _HOUR_S  # type: ignore[attr-defined]
+        hours += length
     if hours > _HOURS_MAX:
         raise WrongUseError(
             f"{file.name}: has {hours} hours of commitments, more than {_HOURS_MAX}; leave out those that are over"
@@ -156,7 +156,8 @@ def commitments_of(file: BillFile) -> list[dict[str, object]]:
     return [*found.values()]
 
 
-def _row(entry: _Entry, given: Mapping[str, Any]) -> dict[str, object]:
+def _row(entry: _CommitmentFields, given: Mapping[str, Any]) -> tuple[dict[str, object], int]:
+    """The row of an entry, and how many hours it has."""
     if unknown := sorted(given.keys() - _FIELDS):
         raise entry.fault(unknown[0], f"is unknown; expected {', '.join(sorted(_FIELDS))}")
     name, kind = entry.text("id"), entry.text("kind")
@@ -169,7 +170,7 @@ def _row(entry: _Entry, given: Mapping[str, Any]) -> dict[str, object]:
         raise entry.fault("to", "must be after from: a commitment of no hour pays for nothing")
     if to_s - from_s > _YEARS_MAX * 366 * 86_400:
         raise entry.fault("to", f"more than {_YEARS_MAX} years after from")
-    hours = (to_s - from_s) // _HOUR_S
+    hours = (to_s - from_s) // HOUR_S
     usd_per_hour = entry.amount("usd_per_hour")
     gpu_milli = _gpu_milli(entry, kind)
     cost = _cost_nano(entry, kind, hours)
@@ -189,7 +190,7 @@ def _row(entry: _Entry, given: Mapping[str, Any]) -> dict[str, object]:
         raise entry.fault("match", f"expected a table with fields of {', '.join(MATCH)}")
     if unknown := sorted(match.keys() - set(MATCH)):
         raise entry.fault(f"match.{unknown[0]}", f"is unknown; expected {', '.join(MATCH)}")
-    return {
+    row = {
         "commitment_id": name,
         "kind": kind,
         "provider": entry.text("provider"),
@@ -201,9 +202,10 @@ def _row(entry: _Entry, given: Mapping[str, Any]) -> dict[str, object]:
         "usd_per_hour": usd_per_hour if kind == SAVINGS_PLAN else Decimal(0),
         **{field: entry.text(field, match, f"match.{field}") for field in MATCH},
     }
+    return row, hours
 
 
-def _gpu_milli(entry: _Entry, kind: str) -> int:
+def _gpu_milli(entry: _CommitmentFields, kind: str) -> int:
     gpus = entry.amount("gpus")
     if kind == SAVINGS_PLAN:
         if entry.has("gpus"):
@@ -216,7 +218,7 @@ def _gpu_milli(entry: _Entry, kind: str) -> int:
     return int(gpus * 1_000)
 
 
-def _cost_nano(entry: _Entry, kind: str, hours: int) -> int:
+def _cost_nano(entry: _CommitmentFields, kind: str, hours: int) -> int:
     """All that is paid from begin to end, rounded half to even to a nano-dollar."""
     paid = Fraction(entry.amount("upfront_usd")) + Fraction(entry.amount("usd_per_hour")) * hours
     if kind != OWNED:

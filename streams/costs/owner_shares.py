@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from schemas.reserved import USERS_JOBS
 from streams.costs.day_parts import MetricRows, Row, Steps
 from streams.costs.idle_nodes import SPAN, START, bounds_of
+from streams.costs.metrics import COSTS
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
 
@@ -19,12 +21,23 @@ _CENTRE: Final = f"arrayFirst(each -> each != '', arrayMap(key -> labels[key], {
 _SUMS: Final = "sum(s.cost_usd) AS cost_usd, " + ", ".join(
     f"sumIf(s.cost_usd, s.{name} != '') AS {name}_usd" for name in NAMES
 )
-_COSTS: Final = f"(SELECT *, {_CENTRE} AS cost_centre FROM cost_hours WHERE {SPAN} AND cost_usd != 0)"
+#: Hours are added up before names are looked up: a year has millions of them, of thousands of jobs.
+_COSTS: Final = f"""(
+    SELECT h.*, j.owner AS owner, j.team AS team, j.project AS project, j.cost_centre AS cost_centre
+    FROM (
+        SELECT <keys>, {" + ".join(f"sum({name})" for name in COSTS)} AS cost_usd
+        FROM job_hours FINAL WHERE {USERS_JOBS} AND {SPAN} GROUP BY <groups> HAVING cost_usd != 0
+    ) AS h
+    LEFT ANY JOIN (SELECT job_id, owner, team, project, {_CENTRE} AS cost_centre FROM jobs FINAL) AS j ON j.job_id = h.job_id
+)"""
+_BY_ATTEMPT: Final = _COSTS.replace("<keys>", "job_id, attempt, cluster").replace(
+    "<groups>", "job_id, attempt, cluster"
+)
 #: By what said that the attempt runs, and where: the worst first.
 _WORST: Final = f"""
-SELECT name, source, cluster, count(DISTINCT c.job_id) AS jobs, sum(c.cost_usd) AS cost_usd, argMax(c.job_id, c.cost_usd) AS dearest_job
+SELECT name, source, cluster, count(DISTINCT c.job_id) AS jobs, sum(c.cost_usd) AS cost_usd, argMax(c.job_id, (c.cost_usd, c.job_id)) AS dearest_job
 FROM (
-    SELECT job_id, attempt, cluster, cost_usd, [owner, team, project, cost_centre] AS given FROM {_COSTS}
+    SELECT job_id, attempt, cluster, cost_usd, [owner, team, project, cost_centre] AS given FROM {_BY_ATTEMPT}
     WHERE owner = '' OR team = '' OR project = '' OR cost_centre = ''
 ) AS c
 ARRAY JOIN arrayFilter((each, has) -> has = '', {list(NAMES)!r}, given) AS name
@@ -37,9 +50,11 @@ GROUP BY name, source, cluster ORDER BY indexOf({list(NAMES)!r}, name), cost_usd
 def cells(per: Period, span: HourSpan) -> Steps[MetricRows]:
     """Ask for the share of cost with each name, by periods."""
     start = START.get(per)
-    first = f"{start} AS period_start, " if start else ""
+    costs = _COSTS.replace("<keys>", f"{start} AS period_start, job_id" if start else "job_id")
+    costs = costs.replace("<groups>", "period_start, job_id" if start else "job_id")
+    first = "period_start, " if start else ""
     last = "GROUP BY period_start ORDER BY period_start" if start else "HAVING count() > 0"
-    found = yield f"SELECT {first}{_SUMS} FROM {_COSTS} AS s {last}", bounds_of(span)
+    found = yield f"SELECT {first}{_SUMS} FROM {costs} AS s {last}", bounds_of(span)
     width = 1 if start else 0
     rows: list[Row] = [
         (*row[: width + 1], *(_shared(part, row[width]) for part in row[width + 1 :])) for row in found.rows()

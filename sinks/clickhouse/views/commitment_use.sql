@@ -87,11 +87,18 @@ FROM
             SELECT
                 hour,
                 [cloud, region, zone, cluster, account, instance_type, lower(gpu_type), purchase] AS fields,
-                toInt64(sum(gpu_milli_ms)) AS gpu,
-                sum(reinterpretAsInt64(gpu_cost_usd)) AS nano
-            FROM job_hours FINAL
-            WHERE NOT startsWith(job_id, 'trainfare-canary.') AND gpu_milli_ms > 0
-                AND hour >= (SELECT min(from_time) FROM commitments) AND hour < (SELECT max(to_time) FROM commitments)
+                sum(h.gpu) AS gpu,
+                sum(h.nano) AS nano
+            FROM
+            (
+                -- Few mixtures of names: texts are made of these, not of millions of rows.
+                SELECT hour, cloud, region, zone, cluster, account, instance_type, gpu_type, purchase,
+                    sum(gpu_milli_ms) AS gpu, sum(reinterpretAsInt64(gpu_cost_usd)) AS nano
+                FROM job_hours FINAL
+                WHERE NOT startsWith(job_id, 'trainfare-canary.') AND gpu_milli_ms > 0
+                    AND hour >= (SELECT min(from_time) FROM commitments) AND hour < (SELECT max(to_time) FROM commitments)
+                GROUP BY hour, cloud, region, zone, cluster, account, instance_type, gpu_type, purchase
+            ) AS h
             GROUP BY hour, fields
             ORDER BY hour, fields
         )

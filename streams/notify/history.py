@@ -17,13 +17,15 @@ import pyarrow as pa
 from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
-from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS
+from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS, PRICES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import TOGETHER_MS
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
+from streams.engine.rules.price_jump import RULE as PRICE_JUMP
+from streams.engine.rules.shared_cause import parts_of
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
@@ -250,6 +252,23 @@ class StoredDeliveries:
             )
         return found
 
+    def jumped_prices(self, alerts: Collection[Alert]) -> set[str]:
+        """Of these alerts, which a price explains: the ids of those before which it had jumped so far that `price_jump` tells of it."""
+        began_ms: dict[str, list[Alert]] = {}
+        for alert in alerts:
+            began_ms.setdefault(parts_of(alert.shared_cause)[1], []).append(alert)
+        revisions: dict[str, list[tuple[int, Decimal]]] = {}
+        for some in pieces(sorted(began_ms)):
+            page = self._store.select(PRICES, [Condition("sku", "in", some)], ("sku", "effective", "usd"))
+            for row in rows_of(times_as_integers(page, {"effective": MILLI})):
+                revisions.setdefault(row["sku"], []).append((row["effective"], row["usd"]))
+        return {
+            alert.alert_id
+            for sku, of_sku in revisions.items()
+            for alert in began_ms.get(sku, ())
+            if _has_jumped(sorted(of_sku), alert.started_ms)
+        }
+
     def about_subjects(
         self, rules: Collection[str], subjects: Collection[str], since_ms: int = 0
     ) -> list[Alert]:
@@ -383,6 +402,14 @@ def _alert(row: Mapping[str, Any]) -> Alert:
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     """The rows with their instants in ms since 1970."""
     return [*rows_of(times_as_integers(table, _INSTANTS))]
+
+
+def _has_jumped(revisions: Sequence[tuple[int, Decimal]], at_ms: int) -> bool:
+    """Whether the price in force at an instant is far above the one before it, by the factor that holds unless a record sets another."""
+    known = [(from_ms, usd) for from_ms, usd in revisions if from_ms <= at_ms][-2:]
+    if len(known) < 2 or known[1][0] < at_ms - EXPLAINED_MS:
+        return False
+    return known[1][1] > Decimal(str(PRICE_JUMP.thresholds["factor"].default)) * known[0][1] > 0
 
 
 def _nano(usd: Decimal) -> int:

@@ -78,10 +78,10 @@ class Holds:
     ) -> None:
         """Ask this whether an alert may be part of an incident; where nobody would receive that it is part of none."""
 
-        def jobs_of(alert: Alert) -> int | None:
+        def settings_of(alert: Alert) -> IncidentSettings | None:
             of = incident_of(alert)
             if of is None or receivers.nobody(of.owner, receivers.of(of.owner)):
                 return None
-            return of.jobs
+            return of
 
-        self.incidents.jobs_of = jobs_of
+        self.incidents.settings_of = settings_of

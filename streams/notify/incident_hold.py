@@ -32,6 +32,8 @@ SURE_MS: Final = 6 * MINUTE_MS
 #: An alert that one of a rule judged by the minute may tell of waits so many times as long, up to so long.
 _MINUTE_WAITS: Final = 3
 _MINUTE_WAIT_MS: Final = 30_000
+#: A price that jumped is judged at the end of its minute, once that is stored: until then nobody is notified of the burn that it causes.
+PRICE_SURE_MS: Final = 2 * MINUTE_MS
 #: An alert about a run that began earlier is not looked for.
 _LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
@@ -41,6 +43,7 @@ class IncidentSettings(NamedTuple):
 
     jobs: int
     owner: str
+    names_prices: bool = True  # `price_jump` is on
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,14 @@ class CauseAlerts:
 _NOTHING: Final = CauseAlerts()
 
 
+def is_of_price(alert: Alert) -> bool:
+    """Whether a price explains it."""
+    return bool(alert.shared_cause) and parts_of(alert.shared_cause)[0] == PRICE
+
+
 def wait_of(alert: Alert, wait_ms: int) -> int:
     """How long an alert waits for others; `wait_ms`: the setting. Prices and runs are judged by the minute, rules about jobs at each tick."""
-    is_price = alert.shared_cause and parts_of(alert.shared_cause)[0] == PRICE
-    is_by_minute = is_price or _about_runs(inhibitors_of(alert.rule))
+    is_by_minute = is_of_price(alert) or _about_runs(inhibitors_of(alert.rule))
     return max(wait_ms, min(_MINUTE_WAITS * wait_ms, _MINUTE_WAIT_MS)) if is_by_minute else wait_ms
 
 
@@ -136,8 +143,8 @@ class IncidentHold:
         self._held: list[_HeldAlert] = []
         self._due_ms: dict[str, int] = {}  # of what is held, by alert id: an end waits behind its beginning
         self._look_ms = 0
-        #: From how many jobs on alerts of a cause are an incident that somebody is notified of; None: they are none.
-        self.jobs_of: Callable[[Alert], int | None] = lambda _: None
+        #: By which settings alerts of a cause are an incident that somebody is notified of; None: they are none.
+        self.settings_of: Callable[[Alert], IncidentSettings | None] = lambda _: None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -151,7 +158,7 @@ class IncidentHold:
         alert = passage.alert
         if isinstance(alert, Notice) or alert.subject_kind != JOB or passage.was_notified:
             return False
-        if not inhibitors_of(alert.rule) and (not alert.shared_cause or self.jobs_of(alert) is None):
+        if not inhibitors_of(alert.rule) and (not alert.shared_cause or self.settings_of(alert) is None):
             return False
         now_ms = self._clock.monotonic_ms()
         wait_ms = wait_of(alert, self._wait_ms) if alert.status == FIRING else 0
@@ -182,9 +189,13 @@ class IncidentHold:
         self._look_ms = now_ms + LOOK_MS
         causes: Mapping[str, CauseAlerts] = {}
         inhibitors: Sequence[Alert] = ()
+        jumped: Collection[str] = ()
         alerts = [each.passage.alert for each in self._held]
         try:
             causes = await self._causes([alert for alert in alerts if alert.shared_cause])
+            jumped = await self._jumped(
+                [alert for alert in alerts if alert.status == FIRING and is_of_price(alert)]
+            )
             inhibitors = await self._inhibitors([alert for alert in alerts if inhibitors_of(alert.rule)])
             self._faults.worked("read_alerts")
         except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
@@ -195,14 +206,17 @@ class IncidentHold:
         # As it is now: shards may have been released meanwhile.
         for each in self._held:
             alert = each.passage.alert
-            jobs = self.jobs_of(alert) if alert.shared_cause else None
+            of = self.settings_of(alert) if alert.shared_cause else None
             cause = causes.get(alert.shared_cause, _NOTHING)
-            covered_by = "" if jobs is None else cause.covered_by(alert, jobs)
+            covered_by = "" if of is None else cause.covered_by(alert, of.jobs)
             if covered_by:
                 found.append((each.passage, covered_by))
             elif (due_ms := max(each.due_ms, waits.get(alert.alert_id, 0))) > now_ms:
                 kept.append(replace(each, due_ms=due_ms))
                 waits[alert.alert_id] = due_ms
+            elif alert.alert_id in jumped and of is not None and of.names_prices and not each.is_inhibited:
+                kept.append(replace(each, due_ms=now_ms + PRICE_SURE_MS, is_inhibited=True))
+                waits[alert.alert_id] = now_ms + PRICE_SURE_MS
             elif (
                 (inhibitor := inhibited_by(alert, inhibitors))
                 and alert.status == FIRING
@@ -217,6 +231,12 @@ class IncidentHold:
         if self._held:
             self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
         return found
+
+    async def _jumped(self, alerts: Sequence[Alert]) -> Collection[str]:
+        if not alerts:
+            return ()
+        reading = self._threads.run(self._records.jumped_prices, alerts)
+        return await asyncio.wait_for(reading, self._timeout_ms / 1000)
 
     async def _inhibitors(self, alerts: Sequence[Alert]) -> Sequence[Alert]:
         if not alerts:

@@ -21,6 +21,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog, Standing
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import operator_of
+from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.settings import ShardSettings
 from streams.notify.escalations import EscalationOf
 from streams.notify.incident_hold import IncidentSettings
@@ -113,7 +114,8 @@ class NewestControls:
             return None
         operator = operator_of(alert.shared_cause)
         owner = self._controls.operators.get(operator, "") if operator else alert.owner
-        return IncidentSettings(int(of.thresholds["jobs"]), owner)
+        names_prices = settings_of(PRICE_JUMP.name, self._controls.fleet_rules).enabled
+        return IncidentSettings(int(of.thresholds["jobs"]), owner, names_prices)
 
     def refresh(self) -> None:
         """Read the newest controls and log those that are invalid."""

@@ -15,7 +15,12 @@ from streams.engine.alerts.alert import alert_id, webhook_id
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.outlook import CURRENT_MS
 from streams.engine.kernels.episode_steps import REOPENS_MS
-from streams.engine.kernels.precedence import DRIFT_SILENT_MS, SUSTAINED_SILENT_MS
+from streams.engine.kernels.precedence import (
+    DRIFT_SILENT_MS,
+    STANDSTILL_SILENT_MS,
+    SUSTAINED_SILENT_MS,
+    UNSAVED_SILENT_MS,
+)
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.rules.page import begin_of, render, tables
@@ -89,6 +94,11 @@ def test_the_spans_of_an_episode_are_those_of_the_judge() -> None:
     assert f"within {span(REOPENS_MS)} of clearing" in read("messages.md")
     assert f"until {span(DRIFT_SILENT_MS)} after" in read("burn_rates.md")
     assert f"until {span(SUSTAINED_SILENT_MS)} after it cleared" in read("burn_rates.md")
+    assert f"only one opens until {span(STANDSTILL_SILENT_MS)} after the other one cleared" in read(
+        "rules.md"
+    )
+    assert f"a burn rule fires, and until {span(SUSTAINED_SILENT_MS)} after it cleared" in read("rules.md")
+    assert f"does not open, and until {span(UNSAVED_SILENT_MS)} after" in read("rules.md")
     assert {rule.thresholds["extra_usd"].default for rule in JOB_RULES[: len(BURN_RULES)]} == {1}
     assert "at least $1,\n" in read("burn_rates.md")
 

@@ -62,6 +62,8 @@ TOLD_BY = {
     "no_checkpoint": ("stalled", "idle_gpus"),
     "ceiling": ("burn_fast", "burn_sustained", "burn_drift"),
 }
+#: It does for so long after it cleared, too.
+TOLD_AFTER_MS = {"no_checkpoint": HOUR_MS, "ceiling": 15 * MINUTE_MS}
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
 WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
     "idle_gpus": Burn.idle_waste,
@@ -179,7 +181,7 @@ class JobJudge:
                 # Between two looks it stays as it was.
                 looks = name != "idle_gpus" or now.looked_at(at_ms)
                 held = self._holds(name, now, at_ms) if looks else self.stands(name)
-                held = held and (self.firing(name) or not self._told_by_others(name, now))
+                held = held and (self.firing(name) or not self._told_by_others(name, now, at_ms))
                 self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
             for alert in self._latest.values():
                 if alert.firing and alert.silenced:
@@ -251,8 +253,14 @@ class JobJudge:
         alert.opened_as = urgency
         return True
 
-    def _told_by_others(self, name: str, now: Burn) -> bool:
-        others = [other for other in TOLD_BY.get(name, ()) if self.firing(other)]
+    def _told_by_others(self, name: str, now: Burn, at_ms: int) -> bool:
+        after_ms = TOLD_AFTER_MS.get(name, 10 * MINUTE_MS)
+        latest = {other: self._latest[other] for other in TOLD_BY.get(name, ()) if other in self._latest}
+        others = [
+            other
+            for other, alert in latest.items()
+            if alert.resolved_ms is None or at_ms < alert.resolved_ms + after_ms
+        ]
         if name == "ceiling":  # a ticket keeps no page from being one
             others = [other for other in others if self._as_urgent(other, name, now)]
         return bool(others)

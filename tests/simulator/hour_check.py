@@ -110,7 +110,7 @@ def silent_jobs(alerts: Collection[Alert], at_ms: int) -> set[str]:
     return {
         row["subject_name"]
         for row in silent
-        if row["started_ms"] < at_ms and (row["resolved_ms"] or at_ms) > at_ms - HOUR_MS
+        if row["started_ms"] <= at_ms and (row["resolved_ms"] or at_ms) > at_ms - HOUR_MS
     }
 
 

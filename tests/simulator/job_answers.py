@@ -144,7 +144,7 @@ def stood(shelf: Shelf, rule: str, job_id: str, at_ms: int) -> bool:
     names = ("rule", "subject_name", "started", "resolved")
     return any(
         (of_rule, name) == (rule, job_id)
-        and started < at_ms
+        and started <= at_ms
         and (resolved is None or resolved > at_ms - HOUR_MS)
         for of_rule, name, started, resolved in read(shelf, ALERTS, *names)
     )

@@ -85,6 +85,16 @@ def test_what_another_rule_tells_of_is_told_once(world: World, rule: str) -> Non
     assert found(world, 3) == [("lost", "firing", 3)]
 
 
+@pytest.mark.parametrize("rule", ["silent_job", "held", "metered_twice", "double_held", "after_node"])
+def test_what_another_rule_tells_of_at_the_end_of_the_hour_is_told_once(world: World, rule: str) -> None:
+    """A job that was suspended half an hour before: its GPUs are held since then, and `held` opens at that instant."""
+    held(world, "well", 1)
+    held(world, "lost", 0.5)
+    about = {"alert_id": "al_1", "rule": rule, "subject_kind": "job", "subject_name": "lost"}
+    world.put(ALERTS, **about, started=at(T0 + HOUR_MS), status="firing")
+    assert found(world) == []
+
+
 def test_samples_of_two_attempts_count_as_what_is_held_at_most(world: World) -> None:
     held(world, "twice", 3)
     held(world, "not", 0, gpus=4)

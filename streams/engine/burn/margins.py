@@ -5,6 +5,7 @@ Nothing is judged anew: conditions are asked of the kernel's own helpers, values
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -70,10 +71,11 @@ def job_margins(
         name
         for number, name in enumerate(NAMES)
         if settings.severity(number) == PAGE
-        or (number < BURN_RULES and episodes[number]["open"] and episodes[number]["level"] == PAGE_LEVEL)
+        or (number < BURN_RULES and episodes[number]["firings"] and episodes[number]["level"] == PAGE_LEVEL)
     )
+    cleared_ms = {name: int(episodes[number]["cleared_ms"]) for number, name in enumerate(NAMES)}
     notified_ms = notified_until_ms(place, ticks, profiles.limits, arrays, episodes)
-    at = replace(at, figures=_figures(arrays, place, notified_ms, holds, fires, pages))
+    at = replace(at, figures=_figures(arrays, place, notified_ms, holds, fires, pages, cleared_ms))
     return [
         RuleMargins(
             rule.name,
@@ -94,6 +96,7 @@ def _figures(
     holds: frozenset[str],
     fires: frozenset[str],
     pages: frozenset[str],
+    cleared_ms: Mapping[str, int],
 ) -> TickFigures:
     def by_window(name: str) -> dict[int, float]:
         return dict(zip(WINDOWS_MS, getattr(arrays, name)[0, job].tolist(), strict=True))
@@ -115,6 +118,7 @@ def _figures(
         holds=holds,
         fires=fires,
         pages=pages,
+        cleared_ms=cleared_ms,
     )
 
 

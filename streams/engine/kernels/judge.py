@@ -284,7 +284,7 @@ def _judge_job(
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
-                holds = holds and not yields(rule, pages, episodes)
+                holds = holds and not yields(rule, at_ms, pages, episodes)
                 if rule == RUNAWAY:
                     holds = holds and not was_notified(tick, job, times_ms, limits, figures, episodes[rule])
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
@@ -314,7 +314,7 @@ def _holding(
             )
         else:
             holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
-            holds = holds and not yields(rule, limits.pages[figures.profile[job]], episodes)
+            holds = holds and not yields(rule, times_ms[tick], limits.pages[figures.profile[job]], episodes)
             if rule == RUNAWAY:
                 holds = holds and not was_notified(tick, job, times_ms, limits, figures, episodes[rule])
         if holds:

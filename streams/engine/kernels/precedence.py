@@ -25,28 +25,41 @@ from streams.engine.kernels.episode import (
 DRIFT_SILENT_MS = 3_600_000
 #: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
 SUSTAINED_SILENT_MS = 900_000
+#: What stands still is seen as such by its samples for a while after its progress went on, and the other way round.
+STANDSTILL_SILENT_MS = 600_000
+#: After that its work is to be saved at its next usual time.
+UNSAVED_SILENT_MS = 3_600_000
 
 
 @helper
-def _tells(burn: int, rule: int, pages: int, episodes: Records) -> bool:
-    """Whether the alert of a burn rule fires, and tells somebody no less urgently than one of this rule would."""
+def _tells(burn: int, rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
+    """Whether the alert of a burn rule tells, or told, somebody no less urgently than one of this rule would."""
     level = PAGE_LEVEL if pages >> rule & 1 else TICKET_LEVEL
-    return bool(episodes[burn]["open"] != 0 and episodes[burn]["level"] >= level)
+    return _told(burn, at_ms, as_int64(SUSTAINED_SILENT_MS), episodes) and episodes[burn]["level"] >= level
 
 
 @helper
-def yields(rule: int, pages: int, episodes: Records) -> bool:
-    """Whether an alert of another rule tells of the same: then this one does not open."""
+def _told(rule: int, at_ms: int, after_ms: int, episodes: Records) -> bool:
+    """Whether an alert of a rule fires, or cleared less than so long ago."""
+    return bool(episodes[rule]["open"] != 0 or at_ms < episodes[rule]["cleared_ms"] + after_ms)
+
+
+@helper
+def yields(rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
+    """Whether an alert of another rule tells of the same, or did just now: then this one does not open."""
     if episodes[rule]["open"] != 0:
         return False
     if rule == CEILING:
         for burn in range(BURN_RULES):
-            if _tells(burn, as_int64(CEILING), pages, episodes):
+            if _tells(burn, as_int64(CEILING), at_ms, pages, episodes):
                 return True
-    # What stands still has nothing to save either.
-    if rule in (NO_CHECKPOINT, STALLED) and episodes[IDLE_GPUS]["open"] != 0:
+    # Either looks back at the time of which the other one has told.
+    after_ms = as_int64(STANDSTILL_SILENT_MS)
+    if rule == NO_CHECKPOINT:  # what stood still had nothing to save, and first has to do something worth it
+        after_ms = as_int64(UNSAVED_SILENT_MS)
+    if rule in (NO_CHECKPOINT, STALLED) and _told(as_int64(IDLE_GPUS), at_ms, after_ms, episodes):
         return True
-    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and episodes[STALLED]["open"] != 0)
+    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and _told(as_int64(STALLED), at_ms, after_ms, episodes))
 
 
 @helper

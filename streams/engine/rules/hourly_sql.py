@@ -26,16 +26,16 @@ SELECT (SELECT count() FROM job_hours WHERE {IN}) > 0 AS jobs, (SELECT max(sampl
 
 
 def episodes_of(*rules: str) -> str:
-    """Return SQL for the episodes of rules that stood in the span or the hour before it, by job: they name the same cause."""
+    """Return SQL for the episodes of rules that stood in the span, at its end or in the hour before it, by job: they name the same cause."""
     names = ", ".join(f"'{rule}'" for rule in rules)
     return f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
     if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
-FROM alerts FINAL WHERE rule IN ({names}) AND started < {TO} AND (resolved IS NULL OR resolved >= {FROM})
+FROM alerts FINAL WHERE rule IN ({names}) AND started <= {TO} AND (resolved IS NULL OR resolved >= {FROM})
 GROUP BY subject_name"""
 
 
-STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000, r.episodes)"
+STOOD: Final = "arrayExists(each -> each.1 <= at_ms AND each.2 > at_ms - 3600000, r.episodes)"
 
 #: Parameters that have the episodes of `empty_group` and `metered_twice`: subjects, and when they stood.
 GROUPS: Final = ("groups", "groups_from", "groups_until")
@@ -45,10 +45,10 @@ AHEAD: Final = ("ahead", "ahead_from", "ahead_until")
 
 
 def named_in_hour(parameters: tuple[str, str, str], name: str, begin_ms: str) -> str:
-    """The condition that an alert of these parameters about a subject stood in the hour: it names the same cause."""
+    """The condition that an alert of these parameters about a subject stood in the hour, or opened at its end: it names the same cause."""
     subjects, since, until = parameters
     return (
-        f"arrayExists((each, began, over) -> each = {name} AND began < {begin_ms} + 3600000 AND over > {begin_ms},"
+        f"arrayExists((each, began, over) -> each = {name} AND began <= {begin_ms} + 3600000 AND over > {begin_ms},"
         f" {{{subjects}:Array(String)}}, {{{since}:Array(Int64)}}, {{{until}:Array(Int64)}})"
     )
 

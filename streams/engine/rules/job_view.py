@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from schemas.durations import BEGINNING_MS, HOUR_MS, NEVER_MS
+from streams.engine.kernels.precedence import STANDSTILL_SILENT_MS, SUSTAINED_SILENT_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
 from streams.engine.rules.rule import AlertRule, Margin, flag
@@ -120,6 +121,7 @@ class TickFigures(NamedTuple):
     holds: frozenset[str]  # rules whose condition holds at the tick, as the kernel has it
     fires: frozenset[str]  # rules of the job that fire
     pages: frozenset[str]  # rules whose alerts are pages: by the settings in force, or by what is wasted
+    cleared_ms: Mapping[str, int]  # when the last alert of each rule cleared; BEGINNING_MS: none did
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +188,22 @@ class JobRule(AlertRule):
     waste: Callable[[JobAt, int], int | None] | None = None
 
 
-def yields_to(other: str, rule: str, at: JobAt, way: int = 0) -> Margin:
-    """The margin of a rule that does not open while another one tells of the same."""
-    fires = frozenset() if at.figures is None else at.figures.fires
-    return flag(f"`{other}` does not tell of it", other not in fires or rule in fires, way)
+def _told(figures: TickFigures, rule: str, at_ms: int, after_ms: int) -> bool:
+    return rule in figures.fires or at_ms < figures.cleared_ms[rule] + after_ms
+
+
+def yields_to(other: str, rule: str, at: JobAt, way: int = 0, after_ms: int = STANDSTILL_SILENT_MS) -> Margin:
+    """The margin of a rule that does not open while another one tells of the same, and for so long after it."""
+    figures = at.figures
+    told = figures is not None and _told(figures, other, at.at_ms, after_ms) and rule not in figures.fires
+    return flag(f"`{other}` does not tell of it", not told, way)
 
 
 def yields_to_as_urgent(others: Sequence[str], rule: str, at: JobAt) -> Margin:
-    """The margin of a rule that does not open while one of these, which is a page if this one is, tells of the same."""
+    """The margin of a rule that does not open while one of these, which is a page if this one is, tells of the same, or did just now."""
     figures = at.figures
     assert figures is not None  # margins are asked for with figures
-    telling = {each for each in others if each in figures.fires}
+    telling = {each for each in others if _told(figures, each, at.at_ms, SUSTAINED_SILENT_MS)}
     if rule in figures.pages:
         telling &= figures.pages
     return flag("no burn rule tells of it", not telling or rule in figures.fires)

@@ -11,6 +11,7 @@ from typing import Final
 from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
 from schemas.events import PRICE_FIELDS
 from schemas.units import NANO_PER_USD
+from streams.engine.kernels.precedence import UNSAVED_SILENT_MS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span, usd
 from streams.engine.rules.job_view import (
@@ -130,7 +131,10 @@ def _margins(at: JobAt) -> list[Margin]:
     at_risk = None if standing is None else _at_risk_nano(at, *standing[:2]) / NANO_PER_USD
     found = [from_threshold_on("hours of running since its last checkpoint, or its start", ran, of["hours"])]
     found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
-    found += [yields_to(other, "no_checkpoint", at) for other in ("stalled", "idle_gpus")]
+    found += [
+        yields_to(other, "no_checkpoint", at, after_ms=UNSAVED_SILENT_MS)
+        for other in ("stalled", "idle_gpus")
+    ]
     return found
 
 

@@ -21,7 +21,7 @@ _SINCE: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _HOUR_SQL: Final = "toInt64(toUnixTimestamp(toStartOfHour(minute))) * 1000 AS hour_ms"
 AHEAD: Final = f"""
-SELECT source, node, {_HOUR_SQL}, toInt64(toUnixTimestamp(min(minute))) * 1000 AS since_ms,
+SELECT source, node, {_HOUR_SQL}, toInt64(toUnixTimestamp(min(minute))) * 1000 + 60000 AS since_ms,
     toInt64(max(toUnixTimestamp(minute) * 1000 + 60000 + if(refused < records, least(most_ahead_ms, {_AHEAD_AT_MOST_MS}), 0))) AS until_ms
 FROM records_ahead FINAL
 WHERE minute >= {_SINCE} AND minute < {_TO} AND topic = 'gpu' AND node != '' AND source IN {{sources:Array(String)}}
@@ -37,7 +37,7 @@ SELECT DISTINCT job_id, node, hour_ms FROM
 
 
 class AheadSpan(NamedTuple):
-    """A job of which samples came ahead, or will be late."""
+    """A job of which samples came ahead, or will be late; `since_ms`: the end of the first minute in which some came."""
 
     job_id: str
     since_ms: int
@@ -54,7 +54,7 @@ def ahead_jobs(
         row
         for row in named_rows(store, AHEAD, "sources", sources, **bound)
         if any(
-            source == row["source"] and began_ms < row["hour_ms"] + HOUR_MS and over_ms > row["hour_ms"]
+            source == row["source"] and began_ms <= row["hour_ms"] + HOUR_MS and over_ms > row["hour_ms"]
             for source, began_ms, over_ms in episodes
         )
     ]

@@ -15,7 +15,7 @@ _READ_BACK_MS: Final = 168 * HOUR_MS
 _EPISODES: Final = """
 SELECT alert_id, subject_name, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms
 FROM alerts FINAL
-WHERE rule IN {rules:Array(String)} AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+WHERE rule IN {rules:Array(String)} AND started <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
     AND (resolved IS NULL OR resolved >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC'))
 ORDER BY alert_id"""
 

@@ -20,7 +20,9 @@ async def commitments(request: web.Request, service: QueryService, client: Clien
         ApiError: A parameter is wrong, or a query failed.
     """
     asked = span_request(request, LEVELS)
-    rows = await made(service, client, cells((asked.level,), asked.per, asked.span, asked.limit + 1))
+    # One commitment has one owner, who bears what is not used.
+    levels = (asked.level, "team") if asked.level == "commitment_id" else (asked.level,)
+    rows = await made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1))
     covered = await made(service, client, coverage(asked.per, asked.span))
     return {
         **asked.echo(),

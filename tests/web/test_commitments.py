@@ -40,6 +40,8 @@ def test_the_route_says_what_the_command_says(data: Path) -> None:
     async def work(client: Client) -> Any:
         for wrong in ("by=x", "per=x", "limit=0", "from=2026-10-02&to=2026-10-01", "x=1"):
             await client.get(f"/api/v1/commitments?{wrong}", 400)
+        (one,) = (await client.get("/api/v1/commitments"))["rows"]
+        assert (one["commitment_id"], one["team"]) == ("ri-1", "platform")
         return await client.get("/api/v1/commitments?by=team&per=day")
 
     store = ClickHouseStore(Embedded(data_dir=data))

@@ -7,6 +7,7 @@ import { get } from "../feed.js";
 const COLUMNS = [
   { title: "Month", class: "fix" },
   { title: "Commitment", class: "wide" },
+  { title: "Owner", class: "" },
   { title: "Cost", class: "num" },
   { title: "Unused", class: "num" },
   { title: "Utilization", class: "num" },
@@ -44,7 +45,7 @@ export class Commitments {
     const newest = [...rows].reverse().sort((one, other) => (month(one) < month(other) ? 1 : month(one) > month(other) ? -1 : Number(other.unused_usd) - Number(one.unused_usd)));
     say(this.said, `Reservations, savings plans, committed use and owned machines, by month (UTC); the newest first${isCut || newest.length > SHOWN ? `, ${SHOWN} shown: trainfare commitments show has all` : ""}.`);
     const made = table(COLUMNS, { caption: "Commitments by month" });
-    made.body.append(...newest.slice(0, SHOWN).map((each) => row(COLUMNS, [month(each), foreign(visible(each.commitment_id)), dollars(each.cost_usd), dollars(each.unused_usd), share(each.utilization_ratio)])));
+    made.body.append(...newest.slice(0, SHOWN).map((each) => row(COLUMNS, [month(each), foreign(visible(each.commitment_id)), each.team ? foreign(visible(each.team)) : h("span", { class: "dim" }, "unallocated"), dollars(each.cost_usd), dollars(each.unused_usd), share(each.utilization_ratio)])));
     const covered = table(COVERED, { caption: "How much of the use commitments cover" });
     covered.body.append(...[...coverage].reverse().slice(0, SHOWN).map((each) => row(COVERED, [month(each), share(each.gpu_coverage_ratio), share(each.list_coverage_ratio)])));
     const part = (element, label) => h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, element);

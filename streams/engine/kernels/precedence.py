@@ -33,13 +33,16 @@ UNSAVED_SILENT_MS = 3_600_000
 
 @helper
 def _tells(burn: int, rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
-    """Whether the alert of a burn rule tells, or told, somebody no less urgently than one of this rule would."""
+    """Whether the alert of a burn rule tells somebody, or did lately, no less urgently than one of this rule would."""
     level = PAGE_LEVEL if pages >> rule & 1 else TICKET_LEVEL
-    return _told(burn, at_ms, as_int64(SUSTAINED_SILENT_MS), episodes) and episodes[burn]["level"] >= level
+    return (
+        _fired_lately(burn, at_ms, as_int64(SUSTAINED_SILENT_MS), episodes)
+        and episodes[burn]["level"] >= level
+    )
 
 
 @helper
-def _told(rule: int, at_ms: int, after_ms: int, episodes: Records) -> bool:
+def _fired_lately(rule: int, at_ms: int, after_ms: int, episodes: Records) -> bool:
     """Whether an alert of a rule fires, or cleared less than so long ago."""
     return bool(episodes[rule]["open"] != 0 or at_ms < episodes[rule]["cleared_ms"] + after_ms)
 
@@ -53,13 +56,15 @@ def yields(rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
         for burn in range(BURN_RULES):
             if _tells(burn, as_int64(CEILING), at_ms, pages, episodes):
                 return True
-    # Either looks back at the time of which the other one has told.
+    # Either looks back at the time that the other one names.
     after_ms = as_int64(STANDSTILL_SILENT_MS)
     if rule == NO_CHECKPOINT:  # what stood still had nothing to save, and first has to do something worth it
         after_ms = as_int64(UNSAVED_SILENT_MS)
-    if rule in (NO_CHECKPOINT, STALLED) and _told(as_int64(IDLE_GPUS), at_ms, after_ms, episodes):
+    if rule in (NO_CHECKPOINT, STALLED) and _fired_lately(as_int64(IDLE_GPUS), at_ms, after_ms, episodes):
         return True
-    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and _told(as_int64(STALLED), at_ms, after_ms, episodes))
+    return bool(
+        rule in (NO_CHECKPOINT, IDLE_GPUS) and _fired_lately(as_int64(STALLED), at_ms, after_ms, episodes)
+    )
 
 
 @helper

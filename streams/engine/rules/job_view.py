@@ -188,22 +188,26 @@ class JobRule(AlertRule):
     waste: Callable[[JobAt, int], int | None] | None = None
 
 
-def _told(figures: TickFigures, rule: str, at_ms: int, after_ms: int) -> bool:
+def _fired_lately(figures: TickFigures, rule: str, at_ms: int, after_ms: int) -> bool:
     return rule in figures.fires or at_ms < figures.cleared_ms[rule] + after_ms
 
 
 def yields_to(other: str, rule: str, at: JobAt, way: int = 0, after_ms: int = STANDSTILL_SILENT_MS) -> Margin:
     """The margin of a rule that does not open while another one tells of the same, and for so long after it."""
     figures = at.figures
-    told = figures is not None and _told(figures, other, at.at_ms, after_ms) and rule not in figures.fires
-    return flag(f"`{other}` does not tell of it", not told, way)
+    is_named = (
+        figures is not None
+        and _fired_lately(figures, other, at.at_ms, after_ms)
+        and rule not in figures.fires
+    )
+    return flag(f"`{other}` does not tell of it", not is_named, way)
 
 
 def yields_to_as_urgent(others: Sequence[str], rule: str, at: JobAt) -> Margin:
     """The margin of a rule that does not open while one of these, which is a page if this one is, tells of the same, or did just now."""
     figures = at.figures
     assert figures is not None  # margins are asked for with figures
-    telling = {each for each in others if _told(figures, each, at.at_ms, SUSTAINED_SILENT_MS)}
+    telling = {each for each in others if _fired_lately(figures, each, at.at_ms, SUSTAINED_SILENT_MS)}
     if rule in figures.pages:
         telling &= figures.pages
     return flag("no burn rule tells of it", not telling or rule in figures.fires)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streams.costs.forecast import Hours, bounds_of, misses, rest_of
+from streams.costs.forecast import Hours, bounds_of, misses, rest_of, within
 
 Series = Mapping[str, Hours]
 USD_PER_GPU_HOUR: Final = 3.0
@@ -61,6 +61,9 @@ def forecast(past: Past, day: int, end: int) -> list[TeamMonth]:
     first_hour = past.first_hour + at_h
     scores = [each for hours in past.hours.values() for each in misses(hours[:at_h], first_hour, days)]
     bounds = bounds_of(scores, at_h)
+    whole = np.sum([hours[:at_h] for hours in past.hours.values()], axis=0)
+    own = bounds_of(misses(whole, first_hour, days), at_h)
+    rest_of_all = rest_of(whole, first_hour, days * DAY_H, own)
     found = []
     for team, hours in past.hours.items():
         before = hours[:at_h]
@@ -69,7 +72,7 @@ def forecast(past: Past, day: int, end: int) -> list[TeamMonth]:
         if before.sum() <= 0 or actual <= 0:
             continue
         spent = float(hours[begin_h:at_h].sum())
-        rest = rest_of(before, first_hour, days * DAY_H, bounds)
+        rest = within(rest_of(before, first_hour, days * DAY_H, bounds), rest_of_all)
         found.append(TeamMonth(team, day, spent + rest.expected, spent + rest.low, spent + rest.high, actual))
     return found
 

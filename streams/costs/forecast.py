@@ -130,3 +130,8 @@ def rest_of(
     size = spread(past) * (count / DAY_H) ** _POWER
     low, high = (max(expected + bound * size, 0.0) for bound in bounds)
     return Rest(expected, min(low, expected), max(high, expected))
+
+
+def within(rest: Rest, of_all: Rest) -> Rest:
+    """A subject's range, cut where that of all subjects together ends: no subject costs more than all of them."""
+    return rest._replace(high=max(min(rest.high, of_all.high), rest.expected))

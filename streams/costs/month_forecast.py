@@ -19,7 +19,17 @@ from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
 from streams.costs.budgets import USED
 from streams.costs.day_parts import Steps
-from streams.costs.forecast import HISTORY_H, LEAST_H, USUAL_LEFT_H, Hours, bounds_of, misses, rest_of
+from streams.costs.forecast import (
+    HISTORY_H,
+    LEAST_H,
+    USUAL_LEFT_H,
+    Hours,
+    Rest,
+    bounds_of,
+    misses,
+    rest_of,
+    within,
+)
 from streams.costs.metrics import TOTAL
 from streams.costs.parts import HourSpan, Parameters, hour_conditions, joins, level_columns
 from streams.costs.request import JOB_LEVELS, CostRequest, calendar_of, request_of
@@ -120,16 +130,18 @@ def forecast_steps(request: ForecastRequest, as_of_ms: int, prices: PriceSource)
         for score in misses(past, first_hour, days, lasting.get(name, USUAL_LEFT_H))
     ]
     bounds = bounds_of(scores, past_h)
-    rows = []
-    for name, past in series.items():
-        row = _row(past, spent[name], first_hour, left_h, bounds, lasting.get(name, USUAL_LEFT_H))
-        rows.append(
-            {request.by: name, **row, **changes.row(name, row), "budgets": _beside(limits.get(name, ()), row)}
-        )
     whole = np.sum(list(series.values()), axis=0) if series else np.zeros(0)
     of_all = lasting.get(None, USUAL_LEFT_H)
     own = bounds_of(misses(whole, first_hour, days, of_all), len(whole))
-    total = _row(whole, sum(spent.values(), Decimal(0)), first_hour, left_h, own, of_all)
+    rest_of_all = _rest(whole, first_hour, left_h, own, of_all)
+    total = _row(sum(spent.values(), Decimal(0)), rest_of_all)
+    rows = []
+    for name, past in series.items():
+        rest = _rest(past, first_hour, left_h, bounds, lasting.get(name, USUAL_LEFT_H))
+        row = _row(spent[name], within(rest, rest_of_all) if rest and rest_of_all else rest)
+        rows.append(
+            {request.by: name, **row, **changes.row(name, row), "budgets": _beside(limits.get(name, ()), row)}
+        )
     rows.sort(key=lambda row: (-(row["forecast_usd"] or row["spent_usd"]), row[request.by]))
     return {
         "month": f"{calendar.date_of(begin_ms):%Y-%m}",
@@ -152,13 +164,17 @@ def forecast_steps(request: ForecastRequest, as_of_ms: int, prices: PriceSource)
     }
 
 
-def _row(
-    past: Hours, spent: Decimal, first_hour: int, left_h: int, bounds: tuple[float, float], lasting_h: float
-) -> dict[str, Any]:
-    """A subject's month in dollars; without a whole day of costs nothing is forecast."""
-    if len(past) < LEAST_H:
+def _rest(
+    past: Hours, first_hour: int, left_h: int, bounds: tuple[float, float], lasting_h: float
+) -> Rest | None:
+    """What is to come of a subject; without a whole day of costs nothing is forecast."""
+    return rest_of(past, first_hour, left_h, bounds, lasting_h) if len(past) >= LEAST_H else None
+
+
+def _row(spent: Decimal, rest: Rest | None) -> dict[str, Any]:
+    """A subject's month in dollars."""
+    if rest is None:
         return {"spent_usd": spent, "forecast_usd": None, "low_usd": None, "high_usd": None}
-    rest = rest_of(past, first_hour, left_h, bounds, lasting_h)
     return {
         "spent_usd": spent,
         **{

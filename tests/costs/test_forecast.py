@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from loadtest.forecast_backtest import Past, figures, forecast, helios, made
-from streams.costs.forecast import bounds_of, expected_hours, misses, rest_of
+from streams.costs.forecast import Rest, bounds_of, expected_hours, misses, rest_of, within
 from streams.costs.month_forecast import forecast_request
 from streams.errors import WrongUseError
 from tests.cli.command import ROOT, trainfare
@@ -53,6 +53,13 @@ def test_nothing_is_below_zero_and_an_end_has_no_range() -> None:
     assert rest.low == 0.0
     assert rest_of(np.ones(48), 490_000, 0, (-1.0, 1.0)) == (0.0, 0.0, 0.0)
     assert misses(np.zeros(400), 490_000, 10) == []
+
+
+def test_no_range_of_a_part_ends_above_that_of_the_whole() -> None:
+    whole = Rest(100.0, 50.0, 200.0)
+    assert within(Rest(10.0, 0.0, 5_000.0), whole) == (10.0, 0.0, 200.0)
+    assert within(Rest(10.0, 0.0, 30.0), whole) == (10.0, 0.0, 30.0)
+    assert within(Rest(300.0, 0.0, 5_000.0), whole) == (300.0, 0.0, 300.0)  # never under what is expected
 
 
 def test_few_earlier_misses_say_nothing_and_a_longer_past_may_be_surer() -> None:

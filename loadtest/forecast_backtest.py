@@ -206,8 +206,18 @@ def svg(found: Mapping[str, Sequence[TeamMonth]], most: int = 60) -> str:
             parts.append(f'<line x1="{x:.1f}" y1="{low:.1f}" x2="{x:.1f}" y2="{high:.1f}" class="{mark}"/>')
             parts.append(f'<circle cx="{x:.1f}" cy="{mid:.1f}" r="1.8" class="{mark}"/>')
     whole = top + len(shown) * height + 20
-    style = "text{font:12px sans-serif;fill:#333}.in{stroke:#2b6cb0;fill:#2b6cb0;stroke-width:2}.out{stroke:#c05621;fill:#c05621;stroke-width:2}.true{stroke:#888;stroke-dasharray:4 3}"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" role="img"><title>Ranges of forecasts on day 10</title><style>{style}</style><rect width="{width}" height="{whole}" fill="#fff"/>'
+    style = (
+        "text{font:12px sans-serif;fill:#333}.bg{fill:#fff}.in{stroke:#2b6cb0;fill:#2b6cb0;stroke-width:2}"
+        ".out{stroke:#c05621;fill:#c05621;stroke-width:2}.true{stroke:#888;stroke-dasharray:4 3}"
+        "@media (prefers-color-scheme: dark){text{fill:#ddd}.bg{fill:#1b1b1b}.in{stroke:#63b3ed;fill:#63b3ed}"
+        ".out{stroke:#f6ad55;fill:#f6ad55}}"
+    )
+    words = "A line for each team-month from the low to the high end of its range, a dot at the forecast; outside in orange."
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" role="img">'
+        f"<title>Ranges of forecasts on day 10</title><desc>{words}</desc><style>{style}</style>"
+        f'<rect class="bg" width="{width}" height="{whole}"/>'
+    )
     said = f'<text x="{left}" y="18">range and forecast on day 10; dashed: what the month cost; orange: outside the range</text>'
     return "\n".join([head, said, *parts, "</svg>", ""])
 

@@ -70,7 +70,7 @@ the log counts.
 |---|---|---|
 | `jobs` | as long as the job, [finished jobs](state.md) included | a retry at any time is harmless |
 | `nodes` | for good | the same |
-| `network`, `storage` | for `meter.dedupe_horizon_ms` (1 h) of log time at least | retry within the hour |
+| `network`, `storage` | for `meter.dedupe_horizon_ms` (1 h) of log time at least, from the first copy on | retry within the hour |
 | `gpu` | always: of all samples of a second [the largest](cost_model.md#samples) counts | no `id` is needed; two different samples of one `id` both count |
 | `prices` | by `sku` and `effective_ms`, not by `id` | of two, the later by `time_ms`, then `source`, then `id` stands |
 | `controls` | by `kind` and `name` | the last in the log stands |

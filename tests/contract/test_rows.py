@@ -36,6 +36,10 @@ _TEXT = "ä'\\\n\t\"`;{}"
 
 
 def _edges(kind: pa.DataType) -> list[Any]:
+    if pa.types.is_floating(kind):
+        return [1.7976931348623157e308, -5e-324]
+    if pa.types.is_decimal(kind):
+        return [Decimal(10**18 - 1).scaleb(-kind.scale), Decimal(1 - 10**18).scaleb(-kind.scale)]
     return ["", _TEXT] if pa.types.is_string(kind) else [0, 2 ** (kind.bit_width - 1) - 1]
 
 
@@ -61,9 +65,7 @@ def extreme(table: str) -> dict[str, Any]:
         elif pa.types.is_list(kind):
             values[field.name] = _edges(kind.value_type)
         elif pa.types.is_map(kind):
-            numbers, texts = (1.7976931348623157e308, -5e-324), ("v\n", "ü")
-            edges = numbers if pa.types.is_floating(kind.item_type) else texts
-            values[field.name] = list(zip(("k'", ""), edges, strict=True))
+            values[field.name] = list(zip(("k'", ""), _edges(kind.item_type), strict=True))
         elif kind.unit == "ms":
             values[field.name] = datetime.fromisoformat("2026-03-01T10:00:59.999+00:00")
     return values

@@ -253,9 +253,11 @@ def test_of_two_rules_that_tell_of_work_that_stands_still_one_opens(first: int, 
     assert scene.changes((0, At(facts=(first,)))) == [(names[0], "firing", 0)]
     both = At(facts=(first, second))
     assert scene.changes((MINUTE_MS, both)) == []
-    # The first one clears; the other one, which still holds, opens at that tick or at the next one.
-    changes = scene.changes((0, At(facts=(second,))), (0, At(facts=(second,))))
-    assert [each[:2] for each in changes] == [(names[0], "resolved"), (names[1], "firing")]
+    # The first one clears; the other one, which still holds, looks back at the same time for ten minutes.
+    changes = scene.changes((10 * MINUTE_MS, At(facts=(second,))))
+    assert [each[:2] for each in changes] == [(names[0], "resolved")]
+    changes = scene.changes((0, At(facts=(second,))))
+    assert [each[:2] for each in changes] == [(names[1], "firing")]
     assert Scene().changes((0, both)) == [("idle_gpus", "firing", 0)]
 
 
@@ -264,7 +266,10 @@ def test_what_stands_still_is_not_told_to_save_its_work(other: int) -> None:
     name, scene = JOB_RULES[other].name, Scene()
     assert scene.changes((0, At(facts=(other,)))) == [(name, "firing", 0)]
     assert scene.changes((MINUTE_MS, At(facts=(other, NO_CHECKPOINT)))) == []
-    changes = scene.changes((0, At(facts=(NO_CHECKPOINT,))), (0, At(facts=(NO_CHECKPOINT,))))
-    assert {each[:2] for each in changes} == {(name, "resolved"), ("no_checkpoint", "firing")}
+    # Work that went on has an hour to save itself.
+    changes = scene.changes((HOUR_MS, At(facts=(NO_CHECKPOINT,))))
+    assert [each[:2] for each in changes] == [(name, "resolved")]
+    changes = scene.changes((0, At(facts=(NO_CHECKPOINT,))))
+    assert [each[:2] for each in changes] == [("no_checkpoint", "firing")]
     # One that was told before stays.
     assert [each[:2] for each in scene.changes((0, At(facts=(other, NO_CHECKPOINT))))] == [(name, "firing")]

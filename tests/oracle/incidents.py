@@ -95,9 +95,9 @@ def _is_near(one: Fired, alerts: Sequence[Fired], jobs: int) -> bool:
 def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:
     """What is told of an incident once one of its alerts is a ticket or a page that none was before."""
     ticket_ms, page_ms = now.ticket_ms, now.page_ms
-    if ticket_ms is None and any(each.ticket_ms is not None and each.ticket_ms <= at_ms for each in alerts):
+    if ticket_ms is None and any(each.ticket_ms is not None and each.ticket_ms < at_ms for each in alerts):
         ticket_ms = at_ms
-    if page_ms is None and any(each.page_ms is not None and each.page_ms <= at_ms for each in alerts):
+    if page_ms is None and any(each.page_ms is not None and each.page_ms < at_ms for each in alerts):
         page_ms = at_ms
     told = now._replace(ticket_ms=ticket_ms, page_ms=page_ms)
     return now if told == now else told._replace(jobs=len(_jobs(alerts)))

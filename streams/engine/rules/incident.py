@@ -51,10 +51,10 @@ class SharedAlert(NamedTuple):
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
 
     def severity_at(self, at_ms: int) -> str:
-        """How urgent it was at an instant: what became of it later does not count."""
-        if self.severity == PAGE and (self.page_ms is None or self.page_ms <= at_ms):
+        """How urgent it was before an instant: what becomes of it at the instant itself is of the next minute, as its start is."""
+        if self.severity == PAGE and (self.page_ms is None or self.page_ms < at_ms):
             return PAGE
-        if self.severity != DIGEST and (self.ticket_ms is None or self.ticket_ms <= at_ms):
+        if self.severity != DIGEST and (self.ticket_ms is None or self.ticket_ms < at_ms):
             return TICKET
         return DIGEST
 

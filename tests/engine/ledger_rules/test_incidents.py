@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
@@ -116,10 +116,19 @@ EPISODES = st.builds(
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
+#: One that becomes a ticket just as a minute begins.
+ON_THE_MINUTE = [
+    Fired(PRICE, "j0", 0, None, None),
+    Fired(PRICE, "j1", MINUTE_MS, None, 10 * MINUTE_MS),
+    Fired(PRICE, "j2", 2 * MINUTE_MS, None, None),
+    Fired(PRICE, "j3", 9 * MINUTE_MS, None, None),
+]
 
 
 @settings(PROFILE)
 @given(st.lists(EPISODES, max_size=12, unique_by=lambda each: each[:3]), CUTS, PRICES, st.booleans())
+@example(ON_THE_MINUTE, set(), [], False)
+@example(ON_THE_MINUTE, {10 * MINUTE_MS}, [], True)
 def test_it_tells_what_the_oracle_tells_in_any_cut(
     alerts: list[Fired], cuts: set[int], prices_ms: list[int], live: bool
 ) -> None:

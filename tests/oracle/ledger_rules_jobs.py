@@ -119,16 +119,21 @@ def judge_log(
     tables: Tables | None = None,
     until_ms: int | None = None,
     of: Thresholds = DEFAULTS,
+    since_ms: int = 0,
 ) -> list[Fired]:
-    """All alerts of the rules up to an instant, the last event of the log if absent; `tables`: what the log comes to."""
+    """All alerts of the rules up to an instant, the last event of the log if absent.
+
+    `tables`: what the log comes to. `since_ms`: the end of the first hour that was judged: what holds by then opens then.
+    """
     accepted = take_in(lines, job_horizon_ms=DAY_MS, late_horizon_s=600, run_start_ms=None)
     if until_ms is None:
         until_ms = accepted.newest_ms // MINUTE_MS * MINUTE_MS
     attempts = {name: attempts_of(log) for name, log in accepted.jobs.items()}
     jobs = _jobs(compute(lines) if tables is None else tables, attempts)
-    found = [each for run in _with_one_key(jobs) for each in retry_overhead(run, until_ms, of)]
+    found = [each for run in _with_one_key(jobs) for each in retry_overhead(run, until_ms, of, since_ms)]
     found += [each for job in jobs for each in oversized(job, jobs, until_ms, of)]
-    return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms, of))])
+    found += [each for job in jobs for each in unusual_length(job, jobs, until_ms, of, since_ms)]
+    return sorted(found)
 
 
 def runs_at(lines: Sequence[Line], tables: Tables, at_ms: int) -> list[list[str]]:
@@ -181,7 +186,9 @@ def _with_one_key(jobs: Sequence[PlainJob]) -> list[list[PlainJob]]:
     return [*found.values()]
 
 
-def retry_overhead(jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
+def retry_overhead(
+    jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS, since_ms: int = 0
+) -> Iterator[Fired]:
     """More than 10 % lost, $10 or more, by three attempts of a run that broke off or more, in an hour that was paid, and those after it that were not.
 
     Not in an hour in which a loop of it stood, and without the attempts that an alert about one named. About the job that it was
@@ -196,7 +203,7 @@ def retry_overhead(jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEF
     by_id = {job.job_id: job for job in jobs}
     first = min((each.hour for job in jobs for each in job.hours), default=0)
     firing: dict[str, Fired] = {}
-    for hour in range(first, until_ms // HOUR_MS):
+    for hour in range(max(first, since_ms // HOUR_MS - 1), until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
         spans = [span for job in jobs if (span := _span(tried[job.job_id], end_ms))]
         is_by_name = jobs[0].run is not None and jobs[0].run[0] == "name"
@@ -379,12 +386,12 @@ def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> list[list[PlainJob]]:
 
 
 def unusual_length(
-    job: PlainJob, jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS
+    job: PlainJob, jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS, since_ms: int = 0
 ) -> Iterator[Fired]:
     """Twice the p99 of twenty completed jobs of its kind or more, and $10 or more, in an hour that was paid, and those after it."""
     first = quiet_since = min((each.hour for each in job.hours), default=0)
     firing: Fired | None = None
-    for hour in range(first, until_ms // HOUR_MS):
+    for hour in range(max(first, since_ms // HOUR_MS - 1), until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
         cost = sum(each.cost for each in job.hours if each.hour <= hour)
         paid = any(each.wall_ms > 0 for each in job.hours if each.hour == hour)

@@ -66,7 +66,7 @@ def hour_differences(
             _fired(row) for row in rows if row["rule"] in _OF_JOBS and row["team"] == hour_stories.TEAM
         )
         want_jobs = sorted(
-            _shown(each) for each in of_jobs(log, tables, judged_ms) if each.started_ms >= hours[0]
+            _shown(each) for each in of_jobs(log, tables, judged_ms, hours[0]) if each.started_ms >= hours[0]
         )
         if got_jobs != want_jobs:
             yield f"rules about jobs by the hour: told {got_jobs}, want {want_jobs}"
@@ -114,12 +114,12 @@ def silent_jobs(alerts: Collection[Alert], at_ms: int) -> set[str]:
     }
 
 
-def of_jobs(log: Log, tables: Tables, judged_ms: int) -> list[Fired]:
-    """What rules about jobs tell of those that come in time."""
+def of_jobs(log: Log, tables: Tables, judged_ms: int, since_ms: int = 0) -> list[Fired]:
+    """What rules about jobs tell of those that come in time; `since_ms`: the first hour that was judged."""
     lines = [
         line for line in log.lines if isinstance(line.value, dict) and line.value.get("source") == SOURCE
     ]
-    found = judge_log(lines, _of_team(tables), judged_ms, hour_stories.THRESHOLDS)
+    found = judge_log(lines, _of_team(tables), judged_ms, hour_stories.THRESHOLDS, since_ms)
     return [each for each in found if tables.jobs[each.job_id].team == hour_stories.TEAM]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,3 +16,7 @@ class QueryResult:
     def rows(self) -> Iterator[tuple[object, ...]]:
         """Yield the result row by row."""
         return zip(*self.columns, strict=True)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as objects, by the names of their columns."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows()]

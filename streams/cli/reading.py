@@ -111,8 +111,7 @@ class Reader:
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, object]]:
         """The result's rows as objects."""
-        answer = self.ask(sql, **parameters)
-        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+        return self.ask(sql, **parameters).records()
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of a job's cost; None if the job is unknown."""

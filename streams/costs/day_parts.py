@@ -47,6 +47,10 @@ class MetricRows:
     names: tuple[str, ...]
     rows: list[Row]
 
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as objects, by the names of their columns."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
+
 
 def parts_of(span: HourSpan, days: Iterable[tuple[int, int]]) -> list[HourSpan]:
     """The parts of a span, in order: without gaps, cut at midnight only.

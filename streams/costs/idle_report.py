@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.durations import HOUR_MS
-from sinks.answer import QueryResult
-from streams.costs.day_parts import MetricRows, Steps
+from streams.costs.day_parts import Steps
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import HOLLOW_JOBS, MONEY, NODES, SPAN, bounds_of, cells, findings
 from streams.costs.parts import HourSpan
@@ -55,21 +54,22 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
     hour_ms = as_of_ms // HOUR_MS * HOUR_MS
     last = yield from cells((level,), Period.all, HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1))
     bounds = bounds_of(span)
-    (lost_sums,) = _records((yield _LOST_SUMS, bounds))
-    lost = _records((yield _LOST, {**bounds, "most": limit}))
-    hollow = _records((yield _HOLLOW, {**bounds, "most": limit}))
-    (nodes,) = _records((yield NODES, {}))
-    (left_out,) = _records((yield left_out_sql(span)))
-    rows = _named(by_level)
-    forgotten, unattributed = runs(_named(found), FORGOTTEN), runs(_named(found), UNATTRIBUTED)
-    others = [row for row in _named(found) if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
+    (lost_sums,) = (yield _LOST_SUMS, bounds).records()
+    lost = (yield _LOST, {**bounds, "most": limit}).records()
+    hollow = (yield _HOLLOW, {**bounds, "most": limit}).records()
+    (nodes,) = (yield NODES, {}).records()
+    (left_out,) = (yield left_out_sql(span)).records()
+    rows = by_level.records()
+    looked = found.records()
+    forgotten, unattributed = runs(looked, FORGOTTEN), runs(looked, UNATTRIBUTED)
+    others = [row for row in looked if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
     return {
         "sums": {
             **_sums(rows, MONEY),
             "forgotten_cost_usd": _sum(forgotten, "cost_usd"),
             **lost_sums,
         },
-        "last_hour": {"begin_ms": hour_ms - HOUR_MS, **_sums(_named(last), MONEY)} if hour_ms else None,
+        "last_hour": {"begin_ms": hour_ms - HOUR_MS, **_sums(last.records(), MONEY)} if hour_ms else None,
         "rows": rows[:limit],
         "forgotten": forgotten[:limit],
         "unattributed": unattributed[:limit],
@@ -114,14 +114,6 @@ def runs(found: Iterable[Mapping[str, Any]], finding: str) -> list[Object]:
             }
         )
     return sorted(made, key=lambda each: (-each["cost_usd"], each["name"], each["team"]))
-
-
-def _records(answer: QueryResult) -> list[Object]:
-    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
-
-
-def _named(found: MetricRows) -> list[Object]:
-    return [dict(zip(found.names, row, strict=True)) for row in found.rows]
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> Decimal:

@@ -31,8 +31,7 @@ class MonthSource(Protocol):
 
 def records(store: MonthSource, sql: str, **parameters: object) -> list[dict[str, Any]]:
     """The result's rows as objects."""
-    answer = store.ask(sql, **parameters)
-    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+    return store.ask(sql, **parameters).records()
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def changes_steps(
     ratios: dict[str, Fraction] = {}
     if what_if.moves:
         answer = yield prices.sql, {}
-        book = prices.book_of(dict(zip(answer.names, row, strict=True)) for row in answer.rows())
+        book = prices.book_of(answer.records())
         ratios = yield from _ratios(what_if, by, where, since, _Places(book, until_ms))
         words += [f"instance {what_if.instance}"] * bool(what_if.instance)
         words += [f"region {what_if.region}"] * bool(what_if.region)

@@ -132,5 +132,4 @@ def shard_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -
 
 
 def _records(store: ClickHouseStore, sql: str, **parameters: object) -> list[dict[str, object]]:
-    answer = store.ask(sql, parameters)
-    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+    return store.ask(sql, parameters).records()

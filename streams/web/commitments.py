@@ -26,7 +26,7 @@ async def commitments(request: web.Request, service: QueryService, client: Clien
     covered = await made(service, client, coverage(asked.per, asked.span))
     return {
         **asked.echo(),
-        "rows": [dict(zip(rows.names, row, strict=True)) for row in rows.rows[: asked.limit]],
+        "rows": rows.records()[: asked.limit],
         "is_cut": len(rows.rows) > asked.limit,
-        "coverage": [dict(zip(covered.names, row, strict=True)) for row in covered.rows],
+        "coverage": covered.records(),
     }

@@ -27,6 +27,6 @@ async def coverage(request: web.Request, service: QueryService, client: Client) 
     found = await made(service, client, worst(asked.span, min(asked.limit, _WORST)))
     return {
         **asked.echo(),
-        "rows": [dict(zip(shares.names, row, strict=True)) for row in shares.rows],
-        "worst": [dict(zip(found.names, row, strict=True)) for row in found.rows],
+        "rows": shares.records(),
+        "worst": found.records(),
     }

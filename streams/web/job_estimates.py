@@ -83,8 +83,7 @@ async def _worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
         def records(sql: str, **parameters: object) -> list[dict[str, object]]:
             if is_over.is_set():
                 raise CancelledError
-            answer = store.ask(f"{sql.rstrip()}\n{_LIMITS}", parameters)
-            return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+            return store.ask(f"{sql.rstrip()}\n{_LIMITS}", parameters).records()
 
         return work(records)
 

@@ -48,8 +48,7 @@ class StoreReader:
         """
 
         def work(store: ClickHouseStore) -> list[Row]:
-            answer = store.ask(sql, parameters)
-            return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+            return store.ask(sql, parameters).records()
 
         return await self.run(work)
 

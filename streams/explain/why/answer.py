@@ -42,8 +42,7 @@ class StoreRecords:
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
         """The rows of a query as objects."""
-        found = self._store.ask(sql, parameters)
-        return [dict(zip(found.names, row, strict=True)) for row in found.rows()]
+        return self._store.ask(sql, parameters).records()
 
     def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
         """How far each rule about a job is from firing at an instant; None: the newest of the job."""

@@ -113,8 +113,7 @@ def _judged_at(
     known = restored(store, job_id, state_max_bytes)
     if known.job is None:
         return [], known.missing
-    found = store.ask(_RECORDS, {"until_ms": instants[0]})
-    records = [dict(zip(found.names, row, strict=True)) for row in found.rows()]
+    records = store.ask(_RECORDS, {"until_ms": instants[0]}).records()
     judged = [
         (at_ms, list(_conditions(known.job.margins(at_ms, standing))))
         for at_ms, standing in _standing(records, instants)

@@ -284,7 +284,6 @@ def asking(store: Asked) -> tables.Ask:
     """A function that runs a statement and returns its rows as objects."""
 
     def ask(sql: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        answer = store.ask(sql, parameters)
-        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+        return store.ask(sql, parameters).records()
 
     return ask

@@ -15,7 +15,6 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, w
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.costs import budgets as stored
-from streams.costs.day_parts import answered
 from streams.costs.request import currency_of
 
 _BAR: Final = 20
@@ -42,7 +41,7 @@ def budgets(
         )
         if code := currency_of("--currency", currency):
             steps = stored.converted_steps(answer, code, at_ms)
-            answer = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+            answer = store.answered(steps)
     if form is OutputFormat.json:
         sys.stdout.write(to_json(answer) + "\n")
         return

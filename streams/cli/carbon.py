@@ -8,15 +8,13 @@ from typing import Annotated, Final
 
 import typer
 
-from streams.cli.commitments import shown
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
 from streams.costs.carbon import LEVELS, cells
-from streams.costs.day_parts import answered
 from streams.costs.request import Period
 
 _WANTED: Final = "name a file of carbon intensities with the columns hour,region,g_per_kwh"
@@ -52,17 +50,11 @@ def show(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show energy, its CO2 equivalent and its cost; energy without an intensity stands apart."""
-    span = hours_of(
-        AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month).resolved(
-            SystemClock().now_ms()
-        )
-    )
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = asked.hours(SystemClock().now_ms())
     with reader_for(data, url) as store:
-        found = answered(
-            cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit),
-            lambda sql, bound: store.ask(sql, **bound),
-        )
+        found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
     grid = Grid(found.names, found.rows)
-    write(shown(grid, frozenset({"cost_usd"})) if form is OutputFormat.table else grid, form)
+    write(rounded(grid, {"cost_usd"}, is_owned=True) if form is OutputFormat.table else grid, form)

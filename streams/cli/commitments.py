@@ -10,12 +10,11 @@ import typer
 
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
 from streams.costs.commitments import LEVELS, MONEY, cells, coverage
-from streams.costs.day_parts import answered
 from streams.costs.request import Period
 
 _WANTED: Final = "name a file of commitments (docs/commitments.md)"
@@ -60,32 +59,14 @@ def show(
 ) -> None:
     """Show what commitments cost, and what of it was used and unused; or with --coverage what they cover."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = hours_of(asked.resolved(SystemClock().now_ms()))
+    span = asked.hours(SystemClock().now_ms())
     levels = levels_of(by, LEVELS, LEVELS[0])
     with reader_for(data, url) as store:
         steps = coverage(per, span) if covered else cells(levels, per, span, limit)
-        found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+        found = store.answered(steps)
     if not found.rows:
         sys.stderr.write(
             "trainfare: no commitments in this time: `trainfare commitments load`, or a bill with some (docs/commitments.md)\n"
         )
     grid = Grid(found.names, found.rows)
-    write(shown(grid, _MONEY) if form is OutputFormat.table else grid, form)
-
-
-def shown(grid: Grid, money: frozenset[str]) -> Grid:
-    """Round dollars for people, and say who owns what nobody is named for."""
-    at = {number for number, name in enumerate(grid.columns) if name in money}
-    team = {number for number, name in enumerate(grid.columns) if name == "team"}
-    rows = [
-        [
-            usd(cell)
-            if number in at and cell is not None
-            else "unallocated"
-            if number in team and cell == ""
-            else cell
-            for number, cell in enumerate(row)
-        ]
-        for row in grid.rows
-    ]
-    return Grid(grid.columns, rows)
+    write(rounded(grid, _MONEY, is_owned=True) if form is OutputFormat.table else grid, form)

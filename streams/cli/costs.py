@@ -14,7 +14,6 @@ from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
 from streams.clock import SystemClock
 from streams.costs.answer import cost_steps
-from streams.costs.day_parts import answered
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
@@ -122,7 +121,7 @@ def costs(
     if request.drivers and form is OutputFormat.csv:
         raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
     with reader(settings) as store:
-        found = answered(cost_steps(request), lambda sql, bound: store.ask(sql, **bound))
+        found = store.answered(cost_steps(request))
         known = {} if found.rows else store.records(extent_sql(request))[0]
         left_out = None
         if request.metric is Metric.m3:

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.commitments import shown
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
-from streams.costs.day_parts import answered
 from streams.costs.owner_shares import cells
 from streams.costs.owner_shares import worst as worst_sources
 from streams.costs.request import Period
@@ -35,16 +33,13 @@ def coverage(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show the share of cost with owner, team, project and cost centre over time, or its worst sources."""
-    span = hours_of(
-        AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month).resolved(
-            SystemClock().now_ms()
-        )
-    )
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = asked.hours(SystemClock().now_ms())
     with reader_for(data, url) as store:
         steps = worst_sources(span, limit) if worst else cells(per, span)
-        found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+        found = store.answered(steps)
     if not found.rows:
         said = "all cost names owner, team, project and cost centre" if worst else "no cost"
         sys.stderr.write(f"trainfare: {said} in this time\n")
     grid = Grid(found.names, found.rows)
-    write(shown(grid, frozenset({"cost_usd"})) if form is OutputFormat.table else grid, form)
+    write(rounded(grid, {"cost_usd"}, is_owned=True) if form is OutputFormat.table else grid, form)

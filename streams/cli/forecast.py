@@ -12,7 +12,6 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader
 from streams.cli.spans import TzOption
-from streams.costs.day_parts import answered
 from streams.costs.month_forecast import forecast_request, forecast_steps
 from streams.costs.what_if import PriceSource
 from streams.estimate.prices import STORED_PRICES, price_book
@@ -58,7 +57,7 @@ def forecast(
     request = forecast_request(given, settings.calendar.calendar(), "--")
     prices = PriceSource(STORED_PRICES, price_book)
     with reader(settings) as store:
-        found = answered(forecast_steps(request, 0, prices), lambda sql, bound: store.ask(sql, **bound))
+        found = store.answered(forecast_steps(request, 0, prices))
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return

@@ -11,11 +11,10 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, levels_of, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption, hours_of
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
 from streams.clock import SystemClock
-from streams.costs.day_parts import answered
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import LEVELS, MONEY, NODES, cells
 from streams.costs.idle_nodes import findings as findings_of
@@ -47,11 +46,11 @@ def idle(
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
     settings = settings_for(data)
     calendar = calendar_of("--tz", tz, settings.calendar.calendar())
-    span = hours_of(asked.resolved(SystemClock().now_ms(), calendar=calendar), calendar)
+    span = asked.hours(SystemClock().now_ms(), calendar)
     levels = levels_of(by, LEVELS, "team")
     with reader(settings) as store:
         steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)
-        found = answered(steps, lambda sql, bound: store.ask(sql, **bound))
+        found = store.answered(steps)
         (known,) = store.records(NODES)
         sql, bound = left_out_sql(span)
         (left_out,) = store.records(sql, **bound)
@@ -61,14 +60,4 @@ def idle(
             "trainfare: no node events in this store: idle cost needs them (docs/usage_events.md#nodes)\n"
         )
     sys.stderr.write(left_out_note(left_out))
-    write(_shown(grid) if form is OutputFormat.table else grid, form)
-
-
-def _shown(grid: Grid) -> Grid:
-    """Round dollars for people."""
-    money = {at for at, name in enumerate(grid.columns) if name in (*MONEY, "cost_usd")}
-    rows = [
-        [usd(cell) if at in money and cell is not None else cell for at, cell in enumerate(row)]
-        for row in grid.rows
-    ]
-    return Grid(grid.columns, rows)
+    write(rounded(grid, {*MONEY, "cost_usd"}) if form is OutputFormat.table else grid, form)

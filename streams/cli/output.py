@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import orjson
 import typer
@@ -69,6 +69,19 @@ def usd(value: object) -> str:
     if abs(amount) < _LEAST_USD:
         return f"<{_LEAST_USD:f}" if amount > 0 else f">-{_LEAST_USD:f}"
     return f"{amount:.9f}".rstrip("0")
+
+
+def rounded(grid: Grid, money: Collection[str], *, is_owned: bool = False) -> Grid:
+    """Round the dollars of columns for people; `is_owned`: say of an empty team that nobody owns the row."""
+    at = {number for number, name in enumerate(grid.columns) if name in money}
+    team = {number for number, name in enumerate(grid.columns) if name == "team" and is_owned}
+
+    def shown(number: int, cell: Any) -> Any:
+        if number in at and cell is not None:
+            return usd(cell)
+        return "unallocated" if number in team and cell == "" else cell
+
+    return Grid(grid.columns, [[shown(*cell) for cell in enumerate(row)] for row in grid.rows])
 
 
 def plain(value: object) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streams.bills.reading import AskedFormat
     from streams.costs.allocating import AllocatedMonth
     from streams.costs.closing import ClosedMonth, ClosingRules
+    from streams.costs.day_parts import Made, Steps
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
@@ -108,6 +109,12 @@ class Reader:
     def ask(self, sql: str, **parameters: object) -> QueryResult:
         """The result; `{name:Type}` in the SQL refers to the parameter of that name."""
         return self._source.ask(sql, parameters)
+
+    def answered(self, steps: Steps[Made]) -> Made:
+        """What is made of the answers to statements, asked one after another."""
+        from streams.costs.day_parts import answered
+
+        return answered(steps, lambda sql, bound: self.ask(sql, **bound))
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, object]]:
         """The result's rows as objects."""

@@ -8,13 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from streams.cli.commitments import shown
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
 from streams.cli.reading import Reader, reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, hours_of
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
-from streams.costs.day_parts import Row, answered
+from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
 from streams.costs.parts import HourSpan
 from streams.costs.savings import NAMES, SPOT, SPOT_JOBS, per_month
@@ -38,13 +37,10 @@ def savings(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what idle nodes and unused GPUs cost, and what jobs on spot saved, with the evidence."""
-    span = hours_of(
-        AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month).resolved(
-            SystemClock().now_ms()
-        )
-    )
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = asked.hours(SystemClock().now_ms())
     with reader_for(data, url) as store:
-        rows, hours = answered(savings_of(span), lambda sql, bound: store.ask(sql, **bound))
+        rows, hours = store.answered(savings_of(span))
         made = _spot(store, span, hours) if spot else []
     if len(rows) > limit:
         rest = sum((row[3] for row in rows[limit:]), Decimal(0))
@@ -52,7 +48,9 @@ def savings(
     if not rows and not made:
         sys.stderr.write("trainfare: nothing idle, no unused GPU and no job on spot in this time\n")
     grid = Grid(NAMES, [*made, *rows[:limit]])
-    write(shown(grid, frozenset({"usd", "usd_per_month"})) if form is OutputFormat.table else grid, form)
+    write(
+        rounded(grid, {"usd", "usd_per_month"}, is_owned=True) if form is OutputFormat.table else grid, form
+    )
 
 
 def _spot(store: Reader, span: HourSpan, hours: int) -> list[Row]:

@@ -95,20 +95,20 @@ class AskedSpan:
             else ResolvedSpan(self.first, self.until)
         )
 
+    def hours(self, now_ms: int, calendar: Calendar = PLAIN) -> HourSpan:
+        """The hours of the span, in ms, by the midnights of a calendar; without bounds all there are.
 
-def hours_of(span: ResolvedSpan, calendar: Calendar = PLAIN) -> HourSpan:
-    """The hours of a span, in ms, by the midnights of a calendar; without bounds all there are.
-
-    Raises:
-        WrongUseError: A date is none, or the time is empty.
-    """
-    begin_ms, end_ms = (
-        instant_of("--from", span.first, calendar) or 0,
-        instant_of("--to", span.until, calendar) or ALWAYS_MS,
-    )
-    if begin_ms >= end_ms:
-        raise WrongUseError("--from: must be before --to")
-    return HourSpan(begin_ms, end_ms)
+        Raises:
+            WrongUseError: An option is not understood, several name a span, a date is none, or the time is empty.
+        """
+        span = self.resolved(now_ms, calendar=calendar)
+        begin_ms, end_ms = (
+            instant_of("--from", span.first, calendar) or 0,
+            instant_of("--to", span.until, calendar) or ALWAYS_MS,
+        )
+        if begin_ms >= end_ms:
+            raise WrongUseError("--from: must be before --to")
+        return HourSpan(begin_ms, end_ms)
 
 
 def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -22,7 +23,7 @@ from streams.bills.apart import BillLoad
 from streams.bills.lists import LoadKind
 from streams.bills.outcome import LoadedFile
 from streams.bills.reading import AskedFormat
-from streams.costs.allocating import due_months, month_span
+from streams.costs.allocating import AllocatedMonth, due_months, month_span
 from streams.costs.charge_sql import BillCost
 from streams.costs.closing import ClosingRules
 from streams.costs.closing_key import closing_key
@@ -40,6 +41,8 @@ from streams.web.received_body import received_body
 from streams.web.request_body import json_body
 from streams.web.scopes import Caller
 from streams.web.store_reader import StoreReader
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -153,17 +156,10 @@ class BillEndpoint:
         name = _upload(asked.upload)
         files = await self._disk.run(self._uploads.begin_load, caller.token, name, asked.files)
         try:
-            async with self._turn:
-                load = BillLoad(files, self._wall_ms(), replace=asked.replace, asked=given, of=asked.of)
-                try:
-                    loaded = await store.run(load.run)
-                except asyncio.CancelledError:
-                    load.kill()  # its sender has left
-                    raise
-        except WrongUseError as wrong:
-            raise ApiError(400, str(wrong), "bill_refused") from wrong
-        except TrainfareError as fault:
-            raise ApiError(503, str(fault), "load_failed") from fault
+            with _refusals("load_failed"):
+                async with self._turn:
+                    load = BillLoad(files, self._wall_ms(), replace=asked.replace, asked=given, of=asked.of)
+                    loaded = await _run_apart(store, load.run, load.kill)
         finally:
             await asyncio.shield(self._disk.run(self._uploads.remove, caller.token, name))
         logger.info(
@@ -190,20 +186,10 @@ class BillEndpoint:
         asked = await json_body(request, _ASKED_MAX_BYTES, _AskedMonths, '{"months": ["2026-10"]}')
         if len(asked.months) > _MONTHS_MAX:
             raise ApiError(400, f"months: {_MONTHS_MAX} at most")
-        try:
+        with _refusals("allocation_failed"):
             for each in asked.months:
                 month_span(each)
-            async with self._turn:
-                work = MonthWork.allocating(asked.months, self._wall_ms())
-                try:
-                    months = await store.run(work.allocated)
-                except asyncio.CancelledError:
-                    work.kill()  # its sender has left
-                    raise
-        except WrongUseError as wrong:
-            raise ApiError(400, str(wrong), "bill_refused") from wrong
-        except TrainfareError as fault:
-            raise ApiError(503, str(fault), "allocation_failed") from fault
+            months = await self._allocated(store, asked.months)
         logger.info(
             "bills allocated", extra={"months": len(months), "by": caller.token, "address": caller.address}
         )
@@ -218,7 +204,7 @@ class BillEndpoint:
         store = self._checked_store()
         asked = await json_body(request, _ASKED_MAX_BYTES, _AskedClosing, '{"month": "2026-10"}')
         rules = ClosingRules(asked.cost, asked.idle, asked.share_unallocated)
-        try:
+        with _refusals("closing_failed"):
             month_span(asked.month)
             async with self._turn:
                 key = await store.run(
@@ -226,15 +212,7 @@ class BillEndpoint:
                 )
                 assert key is not None
                 work = MonthWork.closing(asked.month, rules, self._wall_ms(), is_forced=asked.unreconciled)
-                try:
-                    closed, skipped = await store.run(lambda opened: work.closed(opened, key))
-                except asyncio.CancelledError:
-                    work.kill()  # its sender has left
-                    raise
-        except WrongUseError as wrong:
-            raise ApiError(400, str(wrong), "bill_refused") from wrong
-        except TrainfareError as fault:
-            raise ApiError(503, str(fault), "closing_failed") from fault
+                closed, skipped = await _run_apart(store, lambda opened: work.closed(opened, key), work.kill)
         logger.info(
             "month closed", extra={"month": asked.month, "by": caller.token, "address": caller.address}
         )
@@ -274,19 +252,18 @@ class BillEndpoint:
         try:
             due = await store.run(lambda opened: due_months(OpenMonthStore(opened)))
             if due:
-                async with self._turn:
-                    work = MonthWork.allocating(due, self._wall_ms())
-                    try:
-                        await store.run(work.allocated)
-                    except asyncio.CancelledError:
-                        work.kill()
-                        raise
+                await self._allocated(store, due)
         except (ApiError, TrainfareError, SinkError) as fault:
             logger.warning(
                 "bills not allocated", extra={"reason": str(fault), "runbook": "docs/backup.md#bills"}
             )
             return []
         return due
+
+    async def _allocated(self, store: StoreReader, months: list[str]) -> list[AllocatedMonth]:
+        async with self._turn:
+            work = MonthWork.allocating(months, self._wall_ms())
+            return await _run_apart(store, work.allocated, work.kill)
 
     def _forget_later(self) -> None:
         """Free the disk of senders who have left, also when no other one comes."""
@@ -316,6 +293,26 @@ class BillEndpoint:
         if self._timer is not None:
             self._timer.cancel()
         await self._disk.run(self._uploads.close)
+
+
+@contextmanager
+def _refusals(failed: str) -> Iterator[None]:
+    """Answer 400 to what is wrong, and 503 with a code to what could not be done."""
+    try:
+        yield
+    except WrongUseError as wrong:
+        raise ApiError(400, str(wrong), "bill_refused") from wrong
+    except TrainfareError as fault:
+        raise ApiError(503, str(fault), failed) from fault
+
+
+async def _run_apart(store: StoreReader, work: Callable[[ClickHouseStore], T], kill: Callable[[], None]) -> T:
+    """Let a process apart do its work on the store; it ends where its sender leaves."""
+    try:
+        return await store.run(work)
+    except asyncio.CancelledError:
+        kill()
+        raise
 
 
 def _upload(given: str) -> str:

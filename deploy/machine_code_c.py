@@ -295,7 +295,7 @@ class _Call:
             self._fail_unless(f"take_unsigned({given}, &{name}, UINT{kind.bitwidth}_MAX)")
             self._pass(f"uint{kind.bitwidth}_t", name)
         else:
-            raise NotImplementedError(f"an argument of type {kind}")
+            raise TypeError(f"a kernel takes an argument of type {kind}, for which no C is written here")
 
     def _fail_unless(self, taken: str) -> None:
         self.lines.append(f"if ({taken} < 0) goto end;")
@@ -404,4 +404,4 @@ def _part(kind: Any) -> tuple[str, str, str]:
         return f"int{kind.bitwidth}_t", "L", "(long long){}"
     if isinstance(kind, types.Integer):
         return f"uint{kind.bitwidth}_t", "K", "(unsigned long long){}"
-    raise NotImplementedError(f"a result of type {kind}")
+    raise TypeError(f"a kernel returns a {kind}, for which no C is written here")

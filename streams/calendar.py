@@ -25,6 +25,7 @@ PERS: Final = ("day", "week", "month")
 #: Bounds of one question: of days these are 27 years.
 BOUNDS_MAX: Final = 10_000
 _YEAR_START: Final = re.compile(r"(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])", re.ASCII)
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 2**32 * 1000
 _DAY: Final = timedelta(days=1)
@@ -206,6 +207,15 @@ class Calendar:
         weeks = list(accumulate([0, *PATTERNS[self.months] * 4]))
         weeks[-1] = (self._year_first(year + 1) - self._year_first(year)) // _WEEK
         return weeks
+
+
+def month_named(text: str) -> date | None:
+    """The first day of the month that a text such as 2026-10 names, from 1970 to 2099; None: it names none."""
+    try:
+        first = date.fromisoformat(f"{text}-01") if _MONTH.fullmatch(text) else None
+    except ValueError:
+        return None
+    return first if first and 1970 <= first.year < 2100 else None
 
 
 def _month_first(day: date, begin_day: int) -> date:

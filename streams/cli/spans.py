@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from schemas.escaping import visible
-from streams.calendar import PLAIN, Calendar
+from streams.calendar import PLAIN, Calendar, month_named
 from streams.costs.idle_nodes import ALWAYS_MS
 from streams.costs.parts import HourSpan
 from streams.costs.request import instant_of
@@ -39,7 +39,6 @@ TzOption = Annotated[
 ]
 
 _LAST: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])", re.ASCII)
-_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
@@ -117,14 +116,9 @@ def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:
     Raises:
         WrongUseError: It is no month.
     """
-    try:
-        if _MONTH.fullmatch(text) is None:
-            raise ValueError
-        first = date.fromisoformat(f"{text}-01")
-        if not 1970 <= first.year < 2100:
-            raise ValueError
-    except ValueError:
-        raise WrongUseError(f"--month {visible(text[:80])}: expected a month such as 2026-10") from None
+    first = month_named(text)
+    if first is None:
+        raise WrongUseError(f"--month {visible(text[:80])}: expected a month such as 2026-10")
     begin, end = calendar.named_month(first.year, first.month)
     return begin.isoformat(), end.isoformat()
 

@@ -5,10 +5,9 @@ The one computation is `streams.costs.charging`; here its parts are written down
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from schemas.bill_tables import ALLOCATED_MONTHS, BILL_PARTS, JOB_BILLS, SCHEMAS
 from schemas.escaping import visible
+from streams.calendar import PLAIN, month_named
 from streams.costs.charge_lines import IDLE, JOBS, ChargedLine, How, Recipient
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Charged, JobMetered, Month, Names, Rules, charges
@@ -26,7 +26,6 @@ from streams.errors import WrongUseError
 #: Decimals of stored amounts, in whose units those of all costs are added up.
 _PLACES: Final = 18
 _ROWS: Final = 50_000
-_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 #: Months whose bills, or whose metered cost, are others than when they were allocated last.
 _DUE: Final = """
 SELECT toString(toDate(b.month)) AS first
@@ -105,13 +104,11 @@ def month_span(month: str) -> dict[str, str]:
     Raises:
         WrongUseError: It is no month.
     """
-    try:
-        first = date.fromisoformat(f"{month}-01") if _MONTH.fullmatch(month) else None
-    except ValueError:
-        first = None
-    if first is None or not 1970 <= first.year < 2100:
+    named = month_named(month)
+    if named is None:
         raise WrongUseError(f"{visible(month[:80])}: expected a month such as 2026-10")
-    return {"first": first.isoformat(), "until": (first + timedelta(days=31)).replace(day=1).isoformat()}
+    first, until = PLAIN.named_month(named.year, named.month)
+    return {"first": first.isoformat(), "until": until.isoformat()}
 
 
 def month_bills(

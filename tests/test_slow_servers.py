@@ -168,7 +168,7 @@ _BOUNDED: Final = {
     "streams/notify/webhooks/sender.py": "ClientTimeout(total=",
     "sinks/clickhouse/connection.py": "pool_mgr=driver_pool(",
     "sinks/query/server.py": "pool_mgr=driver_pool(",
-    "sinks/query/session.py": 'interface="chdb"',
+    "sinks/embedded_engine.py": 'interface="chdb"',
 }
 
 

@@ -1,12 +1,10 @@
 """Clients of one ClickHouse, one per thread, and the retries around every call."""
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
-from xml.sax.saxutils import escape
 
 import clickhouse_connect
 import stamina
@@ -19,7 +17,7 @@ from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.cluster import CONSISTENT, READING, on_cluster
 from sinks.clickhouse.faults import mapped, without_frames
 from sinks.driver_pool import driver_pool
-from sinks.engine_installed import require_engine
+from sinks.embedded_engine import open_engine, require_engine
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 from sinks.target import Embedded, Server, Target
 
@@ -29,16 +27,6 @@ _WAIT_FIRST_S: Final = 0.1
 _WAIT_MOST_S: Final = 2.0
 #: A server may be silent for `request_timeout_s`; a large answer, or the headers of a long query's progress, come for longer.
 _TIMEOUTS_OF_AN_ANSWER: Final = 60
-_ENGINE_OPTIONS: Final = {
-    # By default the engine checks its own memory twenty times a second, even when idle.
-    "memory_worker_period_ms": "1000",
-    # It shares the cores with the meter: one merge at a time is enough for what one process meters.
-    "background_pool_size": "1",
-    "background_merges_mutations_concurrency_ratio": "1",
-}
-
-#: The only setting of the engine that it takes from a file alone.
-_BACKUPS: Final = "<clickhouse><backups><allowed_path>{folder}</allowed_path></backups></clickhouse>"
 
 # A line per attempt and thread would flood the log while a store is unavailable; `Absence` logs instead.
 set_on_retry_hooks([])
@@ -158,15 +146,7 @@ def _command(client: Client, sql: str, parameters: dict[str, object]) -> None:
 
 def _embedded(target: Embedded) -> Client:
     try:
-        with tempfile.NamedTemporaryFile("w", suffix=".xml") as config:
-            options = _ENGINE_OPTIONS
-            if target.backup_dir is not None:
-                config.write(_BACKUPS.format(folder=escape(str(target.backup_dir))))
-                config.flush()
-                options = {**options, "config-file": config.name}
-            return clickhouse_connect.get_client(
-                interface="chdb", path=str(target.engine_dir), chdb_options=options
-            )
+        return open_engine(str(target.engine_dir), backup_dir=target.backup_dir)
     except ProgrammingError as error:
         raise _not_opened(target, str(error)) from error
 

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 
-import clickhouse_connect
 import msgspec
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from sinks.engine_installed import require_engine
+from sinks.embedded_engine import open_engine, require_engine
 from sinks.errors import EngineMissing
 from sinks.query import tree as trees
 from sinks.query.described import described
@@ -144,13 +143,9 @@ def local_client(scratch_dir: str, store_dir: str = "") -> Client:
         require_engine("SQL of users, which the engine's own parser reads,")
     except EngineMissing as missing:
         raise QueriesOffError(str(missing)) from missing
-    options = {
-        "memory_worker_period_ms": "1000",
-        "background_pool_size": "1",
-        "background_merges_mutations_concurrency_ratio": "1",
-        **({"custom_local_disks_base_directory": f"{store_dir}/"} if store_dir else {}),
-    }
-    return clickhouse_connect.get_client(interface="chdb", path=scratch_dir, chdb_options=options)
+    return open_engine(
+        scratch_dir, {"custom_local_disks_base_directory": f"{store_dir}/"} if store_dir else None
+    )
 
 
 @contextmanager

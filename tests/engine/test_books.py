@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, DEAD_LETTERS
+from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, DEAD_LETTERS, SCHEMAS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.books import Books, Tally
@@ -117,6 +117,27 @@ def test_books_of_a_former_owner_are_put_back_to_the_snapshot() -> None:
     assert {(row["records"], row["version"]) for row in letters if row["reason"] != "too_late"} == {(0, 7)}
     assert again.tallies["jobs"].records_in == 2
     assert again.checkpoint(T0, 8, open_attempts=True).tables[BOOKS].num_rows == 1
+
+
+def test_books_of_an_owner_that_replayed_less_are_not_raised_before_its_rows_are_written_again() -> None:
+    one = shard()
+    one.fold(batch(*STORY[:2]))
+    one.position.tick_ms = T0 + 10_000
+    snapshot = one.checkpoint(T0, 1, open_attempts=True).snapshot
+    one.fold(batch(*STORY[2:], first=2))
+    one.position.tick_ms = T0 + HOUR_MS
+    newest = one.checkpoint(T0 + HOUR_MS, 2, open_attempts=True).snapshot
+    # Its owner did not see the newest snapshot.
+    former = Shard.restore(3, ShardSettings(), PriceBook.empty(), [snapshot])
+    less = former.checkpoint(T0, 7, open_attempts=True).tables
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [newest])
+    (row,) = again.put_back_books(less[BOOKS], SCHEMAS[DEAD_LETTER_COUNTS].empty_table(), 9)[
+        BOOKS
+    ].to_pylist()
+    assert (row["records_in"], row["next_offset"], row["version"]) == (2, 2, 9)
+    assert (row["time"].timestamp() * 1000, row["read_to"].timestamp() * 1000) == (T0, T0)
+    (row,) = again.checkpoint(T0 + HOUR_MS, 10, open_attempts=True).tables[BOOKS].to_pylist()
+    assert (row["records_in"], row["next_offset"], row["time"].timestamp() * 1000) == (5, 5, T0 + HOUR_MS)
 
 
 def test_books_wait_until_no_row_is_left_over() -> None:

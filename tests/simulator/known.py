@@ -28,6 +28,7 @@ KNOWN: dict[int, str] = {
     1417: "an alert across jobs whose insert was not acknowledged was stored, not sent, and fired for ever",
     1690: "a receipt that a former owner stored after the takeover was not sent by the new one",
     1744: "costs at the cap added up to more than 64 bits hold (the simulator's own sum did not wrap)",
+    1799: "books were raised to the snapshot before rows of an owner that had replayed less were written again: two levels of a budget fired at one minute",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",
     2103: "a job left for the archive before any tick had seen it: no alert",
     2491: "an alert that merely kept firing said why by what was known when its row was stored, not at its tick",

@@ -137,3 +137,9 @@ def book_tables(
             {**rows, "time": times, "read_to": read_to}, schema=SCHEMAS[BOOKS]
         )
     return tables
+
+
+def book_rows_again(books: pa.Table, time_ms: int, read_to_ms: int, version: int) -> pa.Table:
+    """Rows of `books` with the same counts, as of other instants, under another version."""
+    rows = [{**row, "time": time_ms, "read_to": read_to_ms, "version": version} for row in books.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=SCHEMAS[BOOKS])

@@ -19,6 +19,7 @@ from schemas.events import FLOW_FIELDS, PRICE_FIELDS
 from schemas.tables import (
     ALERTS,
     ATTEMPTS,
+    BOOKS,
     JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -33,7 +34,7 @@ from streams.engine.ledger.node_hours import emptied_node_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.shard import snapshot_writer
-from streams.engine.shard.books import Tally, book_tables
+from streams.engine.shard.books import Tally, book_rows_again, book_tables
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.job_blobs import load_job
 from streams.engine.state.hour_measures import UNKNOWN_TIME
@@ -131,7 +132,10 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
 def put_back_books(
     shard: ShardState, books: pa.Table, dead_letter_counts: pa.Table, version: int
 ) -> dict[str, pa.Table]:
-    """Rows of `books` and `dead_letter_counts` as of the snapshot: what others say is stored beyond it, is not any more.
+    """Rows of `books` and `dead_letter_counts` that say no more than the snapshot and its rows both hold.
+
+    What others say is stored beyond the snapshot, is not any more. An owner that began with an older snapshot replayed
+    less: until its rows are written again with the next accrual, the tables are complete as far as it said.
 
     Args:
         shard: As restored.
@@ -139,17 +143,31 @@ def put_back_books(
         dead_letter_counts: The same of that table.
         version: The version of the corrections.
     """
-    tallies = {topic: Tally() for topic in values_of(books["topic"])} | shard.tallies
-    topics, reasons = (values_of(dead_letter_counts[name]) for name in ("topic", "reason"))
-    for topic, reason in zip(topics, reasons, strict=True):
+    topics = [*values_of(books["topic"])]
+    is_behind = [
+        offset < shard.position.next.get(topic, 0)
+        for topic, offset in zip(topics, values_of(books["next_offset"]), strict=True)
+    ]
+    behind = {topic for topic, is_so in zip(topics, is_behind, strict=True) if is_so}
+    tallies = {topic: Tally() for topic in topics} | shard.tallies
+    for topic, reason in zip(*(values_of(dead_letter_counts[n]) for n in ("topic", "reason")), strict=True):
         tally = tallies.get(topic, Tally())
         if reason not in tally.reasons:
             tallies[topic] = msgspec.structs.replace(tally, reasons={**tally.reasons, reason: 0})
+    tallies = {topic: tally for topic, tally in tallies.items() if topic not in behind}
     shard.snapshots.version = max(shard.snapshots.version, version)
-    due = shard.due
-    return book_tables(
-        tallies, shard.position.next, due.accrued_to_ms, due.accrued_read_to_ms, shard.number, version
+    time_ms, read_to_ms = (
+        min(of_snapshot_ms, *values_of(books[name].cast(pa.int64())))
+        for name, of_snapshot_ms in (
+            ("time", shard.due.accrued_to_ms),
+            ("read_to", shard.due.accrued_read_to_ms),
+        )
     )
+    tables = book_tables(tallies, shard.position.next, time_ms, read_to_ms, shard.number, version)
+    if behind:
+        kept = book_rows_again(books.filter(pa.array(is_behind)), time_ms, read_to_ms, version)
+        tables[BOOKS] = pa.concat_tables([tables[BOOKS], kept]) if BOOKS in tables else kept
+    return tables
 
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:

@@ -16,14 +16,17 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.ledger import changed_hours, derive
+from streams.engine.ledger_rules.budget_runs import BudgetJob
 from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.notify.notice import Notice
 from streams.notify.notifier import Notifier
+from streams.worker.ledger_judges import budget_judge
 from streams.worker.ledger_judges.judged_hours import HourlyJudge
 from streams.worker.ledger_judges.known_log import KnownLog
-from streams.worker.ledger_judges.reader import Accrued, LedgerReader
+from streams.worker.ledger_judges.reader import Accrued, Group, LedgerReader
 from streams.worker.log_time import LogTime
 from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.owned_shard import InFlightCheckpoint
@@ -240,3 +243,18 @@ def commit_before_snapshot(patch: Patch) -> None:
             yield taken
 
     patch.setattr(ShardManager, "_due", committed_first)
+
+
+def runs_told_apart_by_job(patch: Patch) -> None:
+    """A run that is submitted again under another id is another run."""
+    patch.setattr(BudgetJob, "key", property(lambda _: None))
+
+
+def runs_read_by_their_last_job(patch: Patch) -> None:
+    """What the earlier jobs of a run used is left out of its budget."""
+    read = budget_judge._groups
+
+    def of_last(fields: Sequence[str], subject: BudgetSubject) -> list[Group]:
+        return read(fields, subject)[-1:]
+
+    patch.setattr(budget_judge, "_groups", of_last)

@@ -160,6 +160,40 @@ def test_ray_has_the_gpus_of_its_nodes() -> None:
     assert found.options == {"ray": {"url": dashboard.address}}
 
 
+def test_a_ray_that_has_just_started_is_asked_until_it_lists_its_node() -> None:
+    alive = {
+        "node_id": "a",
+        "node_name": "n1",
+        "state": "ALIVE",
+        "resources_total": {"GPU": 4.0},
+        "end_time_ms": 0,
+    }
+    listed = {
+        "total": 1,
+        "num_after_truncation": 1,
+        "result": [{**alive, "start_time_ms": 1_790_000_000_000}],
+    }
+    none = {"total": 0, "num_after_truncation": 0, "result": []}
+    dashboard = Dashboard({NODES: {"data": {"result": none}}})
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            dashboard.answers[NODES] = {"data": {"result": listed}}
+
+    try:
+        found = of_ray.look(RayOptions(url=dashboard.address), wait)
+        assert (found.title, sum(waited)) == (f"Ray at {dashboard.address}, 1 nodes", 3.0)
+        dashboard.answers[NODES] = {"data": {"result": none}}
+        waited[:] = [0.0] * 3
+        empty = of_ray.look(RayOptions(url=dashboard.address), wait)
+    finally:
+        dashboard.close()
+    assert (empty.types, sum(waited)) == ({}, 14.0)
+    assert empty.notes == ("no node of Ray has GPUs (`ray start --num-gpus`): nothing will be metered",)
+
+
 def test_a_machine_has_gpus_and_a_cloud(tmp_path: Path) -> None:
     vendor = tmp_path / "sys_vendor"
     vendor.write_text("Amazon EC2\n")

@@ -5,7 +5,8 @@ What holds at an instant is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -32,7 +33,7 @@ def hourly_changes(
     for each in found:
         at.setdefault(each.at_ms, {})[each.subject] = each
     changes: list[Alert] = []
-    for at_ms in hours:
+    for at_ms in _eventful(hours, at, now):
         holding = at.get(at_ms, {})
         over = [
             subject
@@ -63,7 +64,7 @@ def lasting_changes(
     for each in found:
         at.setdefault(each.at_ms, {})[each.subject_name] = each
     changes: list[Alert] = []
-    for at_ms in instants:
+    for at_ms in _eventful(instants, at, now):
         holding = at.get(at_ms, {})
         over = [
             name
@@ -78,6 +79,24 @@ def lasting_changes(
                 now[name] = opened(each)
                 changes.append(now[name])
     return changes
+
+
+def _eventful(instants: Sequence[int], found_ms: Iterable[int], fires: Collection[object]) -> Iterator[int]:
+    """Yield the instants (ascending) at which anything may change: those with findings, and all while anything fires.
+
+    A long history has millions of others. `fires` is read anew for each.
+    """
+    due_ms, place = sorted(found_ms), 0
+    while place < len(instants):
+        if not fires:
+            later = bisect_left(due_ms, instants[place])
+            if later == len(due_ms):
+                return
+            place = bisect_left(instants, due_ms[later], place)
+            if place == len(instants):
+                return
+        yield instants[place]
+        place += 1
 
 
 def opened(found: LedgerFinding) -> Alert:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 from schemas.units import NANO_PER_USD
@@ -26,8 +27,16 @@ def holds(of: Mapping[str, float], sums: RunSums) -> bool:
     """Whether it holds in an hour of a run: one in which it cost anything, and in which no alert about a loop of it stood."""
     if not sums.is_paid or sums.is_named or sums.broken < of["attempts"]:
         return False
-    is_much = sums.lost_nano >= round(of["least_usd"] * NANO_PER_USD)
-    return is_much and sums.lost_nano > Fraction(str(of["lost_ratio"])) * sums.cost_nano
+    if sums.lost_nano < round(of["least_usd"] * NANO_PER_USD):
+        return False
+    numerator, denominator = _exact(of["lost_ratio"])
+    return sums.lost_nano * denominator > numerator * sums.cost_nano
+
+
+@cache
+def _exact(ratio: float) -> tuple[int, int]:
+    """The fraction that a setting says in decimals."""
+    return Fraction(str(ratio)).as_integer_ratio()
 
 
 def finding(

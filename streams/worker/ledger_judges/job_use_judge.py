@@ -66,8 +66,17 @@ class JobUseJudge:
     ) -> list[Alert]:
         """The changes in (since_ms, until_ms]; `known`: the settings of a rule, and its alerts that fire."""
         rules = {name: self._rule(name, *known(name), since_ms, until_ms, controls) for name in RULES}
+        if any(rule.look is not nothing for rule in rules.values()):
+            self._look(rules, since_ms)
+        changes: list[Alert] = []
+        for rule in rules.values():
+            changes += hourly_changes(rule.firing, rule.found, rule.instants)
+        return changes
+
+    def _look(self, rules: Mapping[str, _JudgedRule], since_ms: int) -> None:
+        """Add to each rule where it holds, instant by instant."""
         # What was stored after the span began is found again in it.
-        stood_ms = self._ended(since_ms) if any(rule.look is not nothing for rule in rules.values()) else {}
+        stood_ms = self._ended(since_ms)
         for name, rule in rules.items():
             stood_ms.setdefault(name, {}).update(
                 (alert.subject_name, NEVER_MS) for alert in rule.firing if alert.started_ms <= since_ms
@@ -85,10 +94,6 @@ class JobUseJudge:
                 of_rule |= {job_id: at_ms for job_id, until_ms in of_rule.items() if until_ms == NEVER_MS}
                 of_rule |= {each.subject_name: NEVER_MS for each in found}
                 rule.found.extend(found)
-        changes: list[Alert] = []
-        for rule in rules.values():
-            changes += hourly_changes(rule.firing, rule.found, rule.instants)
-        return changes
 
     def _ended(self, since_ms: int) -> dict[str, dict[str, int]]:
         """When alerts of these rules ended last that had ended when the span began, by rule and job."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 
 from schemas.durations import HOUR_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.retry_overhead import finding, holds
+from streams.engine.rules.retry_overhead import NAME, finding, holds
 from streams.engine.rules.run_losses import RunLosses
 from streams.worker.ledger_judges.instants import instants_of
 from streams.worker.ledger_judges.reader import SqlStore
@@ -47,6 +47,8 @@ def retry_overheads(
     changed: list[Alert] = []
     for at_ms in instants_of(begin_ms, end_ms, HOUR_MS):
         held = [each for losses in found for each in _held(of, losses, now.keys(), at_ms)]
+        if not held and not now:
+            continue
         for change in hourly_changes([*now.values()], held, (at_ms,), goes_on):
             changed.append(change)
             if change.status == FIRING:
@@ -56,14 +58,20 @@ def retry_overheads(
     return changed
 
 
-def _held(of: LedgerSettings, losses: RunLosses, fires: Iterable[str], at_ms: int) -> Iterator[LedgerFinding]:
-    """Yield where it holds in the hour that ends then: about the job that an alert of the run is about, else its last one."""
-    known = {*fires}
+def _held(of: LedgerSettings, losses: RunLosses, known: KeysView[str], at_ms: int) -> Iterator[LedgerFinding]:
+    """Yield where it holds in the hour that ends then: about the job that an alert of the run is about, else its last one.
+
+    Of an alert that fires already (`known`) only that it still holds counts.
+    """
     for run in losses.runs(at_ms):
         if not losses.is_paid(run, at_ms):
             continue
         sums = losses.sums(run, at_ms)
         if holds(of.thresholds, sums):
-            subject = losses.jobs[next((name for name in run if name in known), run[-1])].about
+            name = next((name for name in run if name in known), run[-1])
+            if name in known:
+                yield LedgerFinding(NAME, of.severity, "job", name, at_ms, "", "")
+                continue
+            subject = losses.jobs[name].about
             shown = subject.job_id if losses.key is None else losses.key.shown
             yield finding(of, run, subject, shown, sums, at_ms)

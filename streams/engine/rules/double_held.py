@@ -157,8 +157,10 @@ RULE: Final = LedgerRule(
     title="GPUs held twice",
     severity=TICKET,
     about="`job`",
-    holds="the same jobs have held more whole GPUs of a node than its events say it has, in each of the last 8 minutes; about the"
-    " oldest of them, until it is no longer paid, or is sampled again and alone",
+    holds=(
+        "the same jobs have held more whole GPUs of a node than its events say it has, in each of the last 8 "
+        "minutes. It is about the oldest of them, until that is no longer paid, or is sampled again and alone"
+    ),
     runbook="runbook.md#gpus-held-twice",
     thresholds={
         "minutes": Threshold(8, 3, 120, "whole minutes in which they are: a hand-over takes fewer", True)

@@ -101,8 +101,10 @@ RULE: Final = LedgerRule(
     title="Node group without jobs",
     severity=TICKET,
     about=f"`{KIND}`",
-    holds="3 or more nodes of one type came up within an hour in a cluster whose other nodes jobs use, cost $10/h or more, and each had"
-    " no job for 13 min; while so many of them have none",
+    holds=(
+        "3 or more nodes of one type came up within an hour in a cluster whose other nodes jobs use, and cost"
+        " $10/h or more. Each had no job for 13 min, and so many of them still have none"
+    ),
     runbook="runbook.md#node-group-without-jobs",
     thresholds={
         "nodes": Threshold(3, 2, 1e5, "nodes that no job has used since they came up", True),

@@ -134,9 +134,11 @@ RULE: Final = JobRule(
     title="Idle GPUs",
     severity=TICKET,
     about=JOB,
-    holds="in each ten minutes of the last 50, or of 2 h of a job with the label `interactive`, less than 20 % of the sampled GPU-time was"
-    " [productive](cost_model.md#samples), and $5 were paid for the rest; or all GPUs of a job of $100/h or more fell to 0 % at"
-    " one time 12 min ago, after they had worked",
+    holds=(
+        "less than 20 % of the sampled GPU-time was [productive](cost_model.md#samples) in each ten minutes "
+        "of the last 50, and $5 were paid for the rest. With the label `interactive`: of the last 2 h. A job "
+        "of $100/h or more: already 12 min after all of its GPUs fell to 0 % at one time"
+    ),
     runbook="runbook.md#idle-gpus",
     thresholds={
         "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 10 min"),

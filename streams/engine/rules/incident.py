@@ -151,8 +151,10 @@ RULE: Final = LedgerRule(
     title="Incident",
     severity=TICKET,
     about="`sku`, `source`, `sweep`",
-    holds="alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over; as"
-    " urgent as the most urgent of them, also when one becomes more urgent later",
+    holds=(
+        "alerts about 3 jobs or more have one cause and opened within 2 min. It is as urgent as the most "
+        "urgent of them, also when one becomes more urgent later, and ends 10 min after the last of them"
+    ),
     runbook="messages.md#incidents",
     thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},
     each="cause",

@@ -150,9 +150,12 @@ RULE: Final = LedgerRule(
     title="Busy GPUs that do little",
     severity=TICKET,
     about="`job`",
-    holds="in each half hour of the last 2 h its GPUs were busy for half of the time or more, and their tensor cores active for 2 % of it at"
-    " most, or their multiprocessors for 10 %; where these are sampled, at $1.50 a GPU-hour or more, and $1/h are wasted; until they do more"
-    " for an hour; once a week for jobs of one name",
+    holds=(
+        "in each half hour of the last 2 h its GPUs were busy for half of the time or more, and their tensor "
+        "cores active for at most 2 % of it or their multiprocessors for at most 10 %, where these are "
+        "sampled. A GPU-hour costs $1.50 or more, and $1/h are wasted. It ends when they do more for an hour."
+        " Once a week for jobs of one name"
+    ),
     runbook="runbook.md#busy-gpus-that-do-little",
     thresholds={
         "tensor_ratio": Threshold(

@@ -98,8 +98,11 @@ RULE: Final = LedgerRule(
     title="Metered twice",
     severity=TICKET,
     about="`job`",
-    holds="another job that other sources report began within 5 min of it, and both have held the same GPUs of the same nodes in each"
-    " of 8 minutes of their first hour, without room for both as far as is known; while they do",
+    holds=(
+        "another job, which other sources report, began within 5 min of it. Both have held the same GPUs of "
+        "the same nodes in each of 8 minutes of their first hour, without room for both as far as is known, "
+        "and still do"
+    ),
     runbook="runbook.md#metered-twice",
     thresholds={"minutes": Threshold(8, 3, 50, "whole minutes in which both hold the same GPUs", True)},
     each="job",

@@ -350,8 +350,10 @@ RULE: Final = LedgerRule(
     title="Price missing",
     severity=TICKET,
     about="`gpu_type`, `instance_type`, `traffic`",
-    holds="GPU-time, compute or traffic of jobs, or time of nodes that no job used, of the last 24 h has no price, by the prices known or"
-    " in force then; one alert for each price that is missing",
+    holds=(
+        "GPU-time, compute or traffic of jobs, or time of nodes that no job used, of the last 24 h has no "
+        "price known or in force then. One alert for each missing price"
+    ),
     runbook="runbook.md#unpriced-gpu-time",
     thresholds={
         "traffic": Threshold(1, 0, 1, "1: traffic without a price counts; 0: it does not", True),

@@ -251,8 +251,11 @@ RULE: Final = JobRule(
     title="Another purchase or instance",
     severity=TICKET,
     about=JOB,
-    holds="an attempt pays more per GPU than the last attempt with a different `purchase`; or, with the same one, at least 1.2"
-    " times as much per GPU, and $10/h more, as the last attempt with a different `instance_type`",
+    holds=(
+        "an attempt pays more per GPU than the last attempt with a different `purchase`; or at least 1.2 "
+        "times as much per GPU, and $10/h more, as the last attempt with the same `purchase` and a different "
+        "`instance_type`"
+    ),
     runbook="runbook.md#another-purchase",
     thresholds={
         "rise_ratio": Threshold(1.0, 1.0, 1e6, "new rate per GPU / old one: above it"),

@@ -110,10 +110,14 @@ RULE: Final = LedgerRule(
     title="Price jump",
     severity=TICKET,
     about="`sku`",
-    holds="a revision is more than three times the one before, or less than a third; or more than three times the highest other price of the"
-    " same GPU type, of spot or of the others, or less than a third of the lowest; or 1.5 times and more, not of a spot price,"
-    " and three jobs or more pay $50/h more by it; by the prices known at the end of the minute in which it is known and in force;"
-    " for an hour; a page where jobs pay $100/h more",
+    holds=(
+        "a revision is more than three times the one before, or less than a third of it. Or it is more than "
+        "three times the highest, or less than a third of the lowest, of the other prices of the same GPU "
+        "type (spot prices are compared with spot prices). Or it is no spot price, is 1.5 times the one "
+        "before, and three jobs or more pay $50/h more by it. Judged at the end of the minute in which it is "
+        "known and in force, by the prices known then. It fires for an hour, and is a page where jobs pay "
+        "$100/h more"
+    ),
     runbook="ledger_rules.md#price_jump",
     thresholds={
         "factor": Threshold(

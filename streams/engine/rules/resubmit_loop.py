@@ -97,9 +97,12 @@ RULE: Final = LedgerRule(
     title="Failing again as another job",
     severity=PAGE,
     about="`job`",
-    holds="jobs of one [run](runs.md), of which no two go on at one time: within an hour 4 attempts of them failed one after another,"
-    " or 3 that lost $25, or 6 were preempted, and none was completed or cancelled between; until an hour after the last, or until"
-    " one is completed or cancelled. A ticket if only their names say that they are one run and less than $25 is lost",
+    holds=(
+        "jobs of one [run](runs.md), one after another: within an hour 4 of their attempts failed in a row, "
+        "or 3 that lost $25, or 6 were preempted, and none was completed or cancelled between. It ends an "
+        "hour after the last, or when one is completed or cancelled. A ticket if only their names say that "
+        "they are one run and less than $25 is lost"
+    ),
     runbook="runbook.md#retry-loop",
     thresholds={
         "failures": Threshold(4, 2, 1000, "attempts of several jobs that failed within an hour", True),

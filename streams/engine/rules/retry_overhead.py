@@ -91,9 +91,11 @@ RULE: Final = LedgerRule(
     title="Retries cost too much",
     severity=TICKET,
     about="`job`",
-    holds="more than 10 % of what a [run](runs.md) cost is lost, at least $10, by at least 3 attempts of its jobs, whether retries followed"
-    " them or not; in an hour in which it cost anything, and in hours without cost after it; without what `retry_loop` or"
-    " `resubmit_loop` named",
+    holds=(
+        "more than 10 % of what a [run](runs.md) cost is lost, at least $10, by at least 3 attempts of its "
+        "jobs, whether retries followed them or not. It is judged in hours in which the run cost anything, "
+        "and stays in those in which it did not. What `retry_loop` or `resubmit_loop` named does not count"
+    ),
     runbook="ledger_rules.md#retry_overhead",
     thresholds={
         "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the cost of the run"),

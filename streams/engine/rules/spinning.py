@@ -177,8 +177,11 @@ RULE: Final = LedgerRule(
     title="Spins",
     severity=TICKET,
     about="`job`",
-    holds="for 12 min all of its GPUs are 90 % busy while their multiprocessors (10 %) and tensor cores (2 %) do nothing and none draws half"
-    " of the power that it drew before, as far as these are sampled, after 10 min of work; at $1/h or more; until 5 min without",
+    holds=(
+        "for 12 min all of its GPUs are 90 % busy, while their multiprocessors (10 %) and tensor cores (2 %) "
+        "do nothing and none draws half of the power that it drew before, as far as these are sampled. It "
+        "worked for 10 min before, and costs $1/h or more. It ends after 5 min without"
+    ),
     runbook="runbook.md#stands-still",
     thresholds={
         "minutes": Threshold(12, 5, 300, "minutes for which GPUs are busy and do nothing", True),

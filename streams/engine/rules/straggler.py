@@ -256,8 +256,11 @@ RULE: Final = LedgerRule(
     title="Slow nodes",
     severity=TICKET,
     about="`job`",
-    holds="some of its nodes, which worked as the others before, have done less than half of what the others do in each five minutes of the"
-    " last 30, of a job of two or three nodes of the last 60; and $1/h or more are wasted; until none does for 10 min",
+    holds=(
+        "some of its nodes worked as the others before, and have done less than half of what the others do in"
+        " each five minutes of the last 30 (60 for a job of two or three nodes). $1/h or more are wasted. It "
+        "ends when none has for 10 min"
+    ),
     runbook="runbook.md#slow-nodes",
     thresholds={
         "share_of_others": Threshold(0.5, 0.01, 0.99, "GPU use of a slow node / that of the usual one"),

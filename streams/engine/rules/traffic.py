@@ -117,8 +117,11 @@ RULE: Final = JobRule(
     title="Traffic above computing",
     severity=TICKET,
     about=JOB,
-    holds="network and storage cost at least $5 in an hour, and as much as what accrues with time; after the first paid hour, and more than"
-    " twice of what they cost in it; or for three hours in a row, of a job on GPUs; or $100 in any hour",
+    holds=(
+        "network and storage cost at least $5 in an hour and as much as what accrues with time. The hour is "
+        "either after the first paid one and costs more than twice of it; or the third such in a row, of a "
+        "job on GPUs; or costs $100"
+    ),
     runbook="runbook.md#traffic-above-computing",
     thresholds={
         "usd_per_hour": Threshold(5.0, 0.01, 1e9, "dollars of network and storage in an hour"),

@@ -150,8 +150,10 @@ RULE: Final = LedgerRule(
     title="Longer than usual",
     severity=TICKET,
     about="`job`",
-    holds="it has run for more than twice the p99 of similar completed jobs, of which there are at least 20, and has cost at least"
-    " $10; in an hour in which it ran, and in hours after it in which it did not",
+    holds=(
+        "it has run for more than twice the p99 of at least 20 similar completed jobs, and has cost at least "
+        "$10. It is judged in hours in which the job ran, and stays in those in which it did not"
+    ),
     runbook="ledger_rules.md#unusual_length",
     thresholds={
         "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of similar completed jobs"),

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from schemas.events import ControlEvent
+from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.rules.rule import SHARE_MAX, Margin
 from streams.engine.shard.margins import StoredJob, controls_of
@@ -53,7 +54,7 @@ class JudgedJob(msgspec.Struct, frozen=True):
 
 
 class _Answers(Protocol):
-    def ask(self, sql: str, parameters: dict[str, object]) -> Any: ...
+    def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult: ...
 
 
 class RestoredJob(NamedTuple):
@@ -130,5 +131,4 @@ def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> Judge
 
 
 def _records(store: _Answers, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
-    answer = store.ask(sql, parameters)
-    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+    return list[Mapping[str, Any]](store.ask(sql, parameters).records())

@@ -13,7 +13,7 @@ from typing import Any, Final
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import TOGETHER_MS
+from streams.engine.rules.incident import RUN, TOGETHER_MS
 from streams.engine.rules.registry import ALL
 from streams.engine.rules.rule import URGENCY
 from streams.engine.state.dimensions import MATCHED
@@ -227,7 +227,7 @@ def _instant(name: str, given: str | None, otherwise: int) -> int:
 _BEFORE: Final = "fromUnixTimestamp64Milli({before_ms:Int64}, 'UTC')"
 # An incident tells of what began from just before it until it ends, a price of what began within a day: as `SharedCauseRow.tells_of`.
 _TELLERS: Final = f"""
-SELECT alert_id, shared_cause, started, changed, started - INTERVAL {TOGETHER_MS} MILLISECOND AS tells_from,
+SELECT alert_id, shared_cause, subject_kind, owner, started, changed, started - INTERVAL {TOGETHER_MS} MILLISECOND AS tells_from,
     if(rule = '{INCIDENT.name}', ifNull(resolved, toDateTime64('2100-01-01', 3, 'UTC')),
        started + INTERVAL {EXPLAINED_MS + 1} MILLISECOND) AS tells_until
 FROM alerts FINAL WHERE subject_kind != 'job' AND shared_cause != ''"""
@@ -238,7 +238,8 @@ _COPIED: Final = (
 #: Each alert with its head: the one that it is a member of, or itself.
 _WITH_HEADS: Final = f"""
 SELECT {", ".join(f"a.{name} AS {name}" for name in _COPIED)},
-    a.subject_kind = 'job' AND a.shared_cause != '' AND t.alert_id != '' AND a.started < t.tells_until AS is_member,
+    a.subject_kind = 'job' AND a.shared_cause != '' AND t.alert_id != '' AND a.started < t.tells_until
+        AND (t.subject_kind != '{RUN}' OR t.owner = a.owner) AS is_member,
     if(is_member, t.alert_id, a.alert_id) AS head, if(is_member, t.started, a.started) AS head_started,
     if(is_member, t.changed, a.changed) AS head_changed
 FROM (SELECT * FROM alerts FINAL) AS a

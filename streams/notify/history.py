@@ -22,7 +22,7 @@ from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import TOGETHER_MS
+from streams.engine.rules.incident import RUN, TOGETHER_MS
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.shared_cause import parts_of
@@ -35,7 +35,16 @@ USUAL: Final = "usual"
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "digest", "no_receiver", "in_incident"))
 AT_ONCE: Final = 500  # rows of a page, and texts in one condition
-_SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
+_SHARED: Final = (
+    "shared_cause",
+    "alert_id",
+    "rule",
+    "subject_kind",
+    "subject_name",
+    "started",
+    "resolved",
+    "owner",
+)
 #: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.
 _PARAMETER_BYTES: Final = 65_536
 #: In the name of a receiver to whom somebody else's alert goes on.
@@ -103,9 +112,20 @@ class SharedCauseRow(NamedTuple):
     subject_name: str
     started_ms: int
     resolved_ms: int | None
+    owner: str = ""
 
-    def tells_of(self, began_ms: int) -> bool:
-        """Whether it, which is about no job, tells of an alert that began then: a price for a day, an incident while it lasts."""
+    @property
+    def job_id(self) -> str:
+        """The job that it is about, of an alert about one."""
+        return self.subject_name
+
+    def tells_of(self, began_ms: int, owner: str) -> bool:
+        """Whether it, which is about no job, tells of an alert about a job of this owner that began then.
+
+        A price does for a day, an incident while it lasts, one of a run to that run's owner.
+        """
+        if self.subject_kind == RUN and self.owner != owner:
+            return False
         if self.rule == INCIDENT.name:
             is_open = self.resolved_ms is None or began_ms < self.resolved_ms
             return self.started_ms - TOGETHER_MS <= began_ms and is_open
@@ -247,6 +267,7 @@ class StoredDeliveries:
                     row["subject_name"],
                     row["started"],
                     row["resolved"],
+                    row["owner"],
                 )
                 for row in _rows(page)
             )

@@ -15,7 +15,7 @@ from schemas.durations import DAY_MS, MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
-from streams.engine.rules.incident import minutes_after
+from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, is_above
 from streams.engine.rules.shared_cause import PRICE, parts_of
@@ -58,25 +58,43 @@ class CauseAlerts:
 
     def __init__(self, rows: Iterable[SharedCauseRow] = ()) -> None:
         self._others: list[SharedCauseRow] = []
+        self._of_jobs: list[SharedCauseRow] = []
         self._jobs: dict[int, set[str]] = {}
         for row in rows:
             if row.subject_kind != JOB:
                 self._others.append(row)
                 continue
+            self._of_jobs.append(row)
             for at_ms in minutes_after(row.started_ms):
                 self._jobs.setdefault(at_ms, set()).add(row.subject_name)
 
     def covered_by(self, alert: Alert, jobs: int) -> str:
         """Which alert tells of the cause, in words; '': none does, or will. From so many jobs on one does."""
         for row in self._others:
-            if row.tells_of(alert.started_ms):
+            if row.tells_of(alert.started_ms, alert.owner):
                 return f"{row.alert_id} tells of its cause"
         # One of the whole minutes that look at it opens the incident.
         for at_ms in minutes_after(alert.started_ms):
             near = self._jobs.get(at_ms, set())
             if len(near) + (alert.subject_name not in near) >= jobs:
                 return f"one of {len(near)} alerts of one cause at one time"
-        return ""
+        others = (row for row in self._of_jobs if row.alert_id != alert.alert_id)
+        at_ms = minutes_after(alert.started_ms)[0]
+        of_run = of_run_at(alert.shared_cause, [*others, _as_row(alert)], at_ms, jobs)
+        return f"one of {len(of_run)} alerts of one run within 3 h" if of_run else ""
+
+
+def _as_row(alert: Alert) -> SharedCauseRow:
+    return SharedCauseRow(
+        alert.shared_cause,
+        alert.alert_id,
+        alert.rule,
+        alert.subject_kind,
+        alert.subject_name,
+        alert.started_ms,
+        alert.resolved_ms,
+        alert.owner,
+    )
 
 
 _NOTHING: Final = CauseAlerts()

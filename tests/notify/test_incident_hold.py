@@ -87,6 +87,54 @@ def test_two_are_sent_when_they_have_waited() -> None:
     run(scenario())
 
 
+RUN_CAUSE = cause_text("sweep", "burn_fast", "vision", "ada", "train")
+
+
+def of_run(name: str, ago_min: int, **other: Any) -> Alert:
+    started_ms = NOW_MS - ago_min * 60_000
+    values: dict[str, Any] = {"alert_id": f"al_{name}", "shared_cause": RUN_CAUSE, "started_ms": started_ms}
+    return an_alert(name, **(values | {"changed_ms": started_ms} | other))
+
+
+def test_the_fourth_of_a_run_is_sent_to_nobody_as_the_incident_tells_of_it() -> None:
+    async def scenario() -> None:
+        there = office()
+        there.keep(of_run("train-1", 150), of_run("train-2", 100), of_run("train-3", 40))
+        await there.offer(of_run("train-4", 0))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert there.rows("outcome", "detail") == [(NEVER_SENT, "one of 4 alerts of one run within 3 h")]
+        incident = of_run("vision/ada/train", -1, rule="incident", subject_kind="run", alert_id="al_incident")
+        there.keep(incident)
+        await there.offer(of_run("train-5", -50))
+        await there.offer(of_run("train-6", -50, owner="bob"))
+        await there.work(WAIT_MS)
+        later = there.rows("alert_id", "outcome")
+        assert ("al_train-5", NEVER_SENT) in later
+        assert ("al_train-6", "no_receiver") in later, "it waits for no incident of somebody else"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [of_run("train-1", 181), of_run("train-2", 100), of_run("train-3", 40)],
+        [of_run("train-2", 100), of_run("train-3", 40)],
+        [of_run("train-1", 150, owner="bob"), of_run("train-2", 100), of_run("train-3", 40)],
+    ],
+)
+def test_fewer_of_a_run_and_those_of_several_people_are_sent(others: list[Alert]) -> None:
+    async def scenario() -> None:
+        there = office()
+        there.keep(*others)
+        await there.offer(of_run("train-4", 0))
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("train-4", "firing")]
+
+    run(scenario())
+
+
 def stalls(**other: Any) -> Alert:
     return an_alert("a", rule="stalled", **other)
 

@@ -14,6 +14,8 @@ TOGETHER_MS = 2 * MINUTE_MS
 #: "If the rule opens for the same job within 10 min of clearing (10 min included), it is the same episode"
 SAME_EPISODE_MS = 10 * MINUTE_MS
 DAY_MS = 24 * 60 * MINUTE_MS
+#: "the fourth alert within 3 h ... ends when none was open for 1 h"
+RUN_ALERTS, RUN_MS, QUIET_MS = 4, 180 * MINUTE_MS, 60 * MINUTE_MS
 
 
 class Fired(NamedTuple):
@@ -25,6 +27,7 @@ class Fired(NamedTuple):
     resolved_ms: int | None
     ticket_ms: int | None = 0  # from when on it was a ticket, or more; None: never
     page_ms: int | None = None  # from when on it was a page
+    owner: str = "ada"
 
 
 class Told(NamedTuple):
@@ -34,6 +37,7 @@ class Told(NamedTuple):
     jobs: int
     ticket_ms: int | None = None
     page_ms: int | None = None
+    run_of: str = ""  # the owner, of one of alerts that came one after another
 
 
 def incidents(
@@ -44,6 +48,7 @@ def incidents(
 ) -> list[Told]:
     """ "Alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over".
 
+    "Or it is the fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h."
     "As urgent as the most urgent of them, also when one becomes more urgent later".
     `prices_ms`: when `price_jump` told of a cause: for a day there is no incident of it.
     """
@@ -52,7 +57,20 @@ def incidents(
         of_cause = [each for each in alerts if each.cause == cause]
         now: Told | None = None
         for at_ms in range(0, until_ms + 1, MINUTE_MS):
-            if now is not None:
+            if now is not None and now.run_of:
+                members = [
+                    each
+                    for each in of_cause
+                    if now.started_ms - RUN_MS <= each.started_ms < at_ms and each.owner == now.run_of
+                ]
+                if all(
+                    each.resolved_ms is not None and each.resolved_ms + QUIET_MS <= at_ms for each in members
+                ):
+                    found.append(now._replace(resolved_ms=at_ms))
+                    now = None
+                else:
+                    now = _more_urgent(now, members, at_ms)
+            elif now is not None:
                 members = [
                     each for each in of_cause if now.started_ms - TOGETHER_MS <= each.started_ms < at_ms
                 ]
@@ -72,6 +90,12 @@ def incidents(
             is_told = any(at_ms - DAY_MS <= each <= at_ms for each in (prices_ms or {}).get(cause, ()))
             if now is None and not is_told and len(_jobs(recent)) >= jobs:
                 now = _more_urgent(Told(cause, at_ms, None, len(_jobs(recent))), recent, at_ms)
+            one_after_another = _of_run(at_ms, of_cause, jobs)
+            if now is None and not is_told and one_after_another:
+                told = Told(
+                    cause, at_ms, None, len(_jobs(one_after_another)), run_of=one_after_another[0].owner
+                )
+                now = _more_urgent(told, one_after_another, at_ms)
         if now is not None:
             found.append(now)
     return sorted(found, key=str)
@@ -80,6 +104,20 @@ def incidents(
 def _of_time(minute_ms: int, alerts: Iterable[Fired]) -> list[Fired]:
     """The alerts that are of the time of a whole minute."""
     return [each for each in alerts if minute_ms - TOGETHER_MS <= each.started_ms < minute_ms]
+
+
+def _of_run(minute_ms: int, alerts: Iterable[Fired], jobs: int) -> list[Fired]:
+    """Those of the last three hours, if they are a run's: four, of one owner, about two jobs or more, and of no one time."""
+    recent = [each for each in alerts if minute_ms - RUN_MS <= each.started_ms < minute_ms]
+    is_sweep = all(each.cause.startswith('["sweep"') for each in recent)
+    of_one_owner = len({each.owner for each in recent}) == 1 and recent[0].owner != ""
+    if len(recent) < RUN_ALERTS or len(_jobs(recent)) < 2 or not (is_sweep and of_one_owner):
+        return []
+    if max(each.started_ms for each in recent) < minute_ms - MINUTE_MS:
+        return []  # none opens now
+    first_ms = minute_ms - RUN_MS
+    of_one_time = range(first_ms, minute_ms + TOGETHER_MS + 1, MINUTE_MS)
+    return [] if any(len(_jobs(_of_time(ms, recent))) >= jobs for ms in of_one_time) else recent
 
 
 def _jobs(alerts: Iterable[Fired]) -> set[str]:

@@ -1,7 +1,7 @@
 """The rule `incident`: when alerts of one cause become one, and when that is over.
 
 A function of the alerts' episodes alone, so that any cut of a log gives the same: an episode whose end is ten minutes old does
-not begin again.
+not begin again. Alerts about the jobs of a run that come one after another are one, too, as those of one job that flaps.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
 from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS, QUIET_MS
 from streams.engine.ledger_rules.episodes import opened, raised
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import (
+    RUN,
     TOGETHER_MS,
     SharedAlert,
     are_incident,
     finding,
     minutes_after,
+    of_run_at,
     operator_of,
     severity_of,
 )
@@ -43,7 +46,7 @@ def incident_changes(
     """The changes at the whole minutes of (since_ms, until_ms], in order.
 
     Args:
-        alerts: Those about jobs with a cause that began from `TOGETHER_MS` before `since_ms` on, and before that the ones that
+        alerts: Those about jobs with a cause that began from `FLAPS_WITHIN_MS` before `since_ms` on, and before that the ones that
             alerts of `firing` are about.
         firing: The alerts of this rule.
         named_ms: When another rule's alert named a cause, by cause.
@@ -57,10 +60,12 @@ def incident_changes(
     by_cause = sorted(alerts, key=lambda each: (each.cause, each.started_ms, each.job_id, each.rule))
     seen = set[str]()
     for cause, group in groupby(by_cause, lambda each: each.cause):
-        seen.add(cause)
+        of_cause, fires = list(group), now.get(cause)
+        if fires is None or of_cause[-1].started_ms >= _since_ms(fires):
+            seen.add(cause)
         operator = operators.get(operator_of(cause), "")
         span, named = (since_ms, until_ms), named_ms.get(cause, ())
-        changes += _changes(list(group), now.get(cause), named, span, of, operator)
+        changes += _changes(of_cause, fires if cause in seen else None, named, span, of, operator)
     gone = (alert for cause, alert in now.items() if cause not in seen)
     changes += [resolved(alert, since_ms + MINUTE_MS) for alert in gone]
     return sorted(changes, key=lambda each: (each.changed_ms, each.subject_kind, each.subject_name))
@@ -77,24 +82,41 @@ def _changes(
     """Yield the changes of one cause, of alerts in order of their beginnings."""
     since_ms, until_ms = span
     began_ms = [each.started_ms for each in alerts]
-    begun = {minutes_after(each)[0] for each in began_ms}
-    over = {_over_ms(each) for each in alerts if each.resolved_ms is not None}
-    more_urgent = {minutes_after(ms)[0] for each in alerts for ms in (each.ticket_ms, each.page_ms) if ms}
-    for at_ms in sorted(each for each in begun | over | more_urgent if since_ms < each <= until_ms):
+    minutes = {minutes_after(each)[0] for each in began_ms}
+    minutes |= {at(each) for each in alerts if each.resolved_ms is not None for at in (_over_ms, _quiet_ms)}
+    minutes |= {minutes_after(ms)[0] for each in alerts for ms in (each.ticket_ms, each.page_ms) if ms}
+    for at_ms in sorted(each for each in minutes if since_ms < each <= until_ms):
         if fires is not None:
-            first = bisect_left(began_ms, fires.started_ms - TOGETHER_MS)
+            is_run, first = fires.subject_kind == RUN, bisect_left(began_ms, _since_ms(fires))
             members = alerts[first : bisect_left(began_ms, at_ms)]
-            if all(each.resolved_ms is not None and _over_ms(each) <= at_ms for each in members):
+            if is_run:
+                members = [each for each in members if each.owner == fires.owner]
+            over_at = _quiet_ms if is_run else _over_ms
+            if all(each.resolved_ms is not None and over_at(each) <= at_ms for each in members):
                 yield resolved(fires, at_ms)
                 fires = None
-            elif is_above(severity_of(covered := _covered(members, of), at_ms), fires.severity):
-                fires = raised(fires, opened(finding(of, covered, at_ms, operator)))
+            else:
+                members = members if is_run else _covered(members, of)
+                if is_above(severity_of(members, at_ms), fires.severity):
+                    fires = raised(fires, opened(finding(of, members, at_ms, operator, is_run=is_run)))
+                    yield fires
+        if fires is None and of.enabled:
+            known, recent = (
+                alerts[bisect_left(began_ms, at_ms - within_ms) : bisect_left(began_ms, at_ms)]
+                for within_ms in (FLAPS_WITHIN_MS, TOGETHER_MS)
+            )
+            is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
+            is_run = not are_incident(recent, of.thresholds)
+            if is_run:
+                recent = of_run_at(alerts[0].cause, known, at_ms, of.thresholds["jobs"])
+            if recent and not is_named:
+                fires = opened(finding(of, recent, at_ms, operator, is_run=is_run))
                 yield fires
-        recent = alerts[bisect_left(began_ms, at_ms - TOGETHER_MS) : bisect_left(began_ms, at_ms)]
-        is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
-        if fires is None and of.enabled and not is_named and are_incident(recent, of.thresholds):
-            fires = opened(finding(of, recent, at_ms, operator))
-            yield fires
+
+
+def _since_ms(fires: Alert) -> int:
+    """From when on alerts of its cause are those that an incident tells of."""
+    return fires.started_ms - (FLAPS_WITHIN_MS if fires.subject_kind == RUN else TOGETHER_MS)
 
 
 def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedAlert]:
@@ -111,3 +133,9 @@ def _over_ms(alert: SharedAlert) -> int:
     """The first whole minute at which the alert's episode cannot begin again."""
     assert alert.resolved_ms is not None
     return -(-(alert.resolved_ms + SAME_EPISODE_MS) // MINUTE_MS) * MINUTE_MS + MINUTE_MS
+
+
+def _quiet_ms(alert: SharedAlert) -> int:
+    """The first whole minute at which the alert's episode was over for as long as a run must be quiet."""
+    assert alert.resolved_ms is not None
+    return -(-(alert.resolved_ms + QUIET_MS) // MINUTE_MS) * MINUTE_MS

@@ -6,9 +6,10 @@ A function of when their episodes began, and of what was known then: it does not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from schemas.durations import MINUTE_MS
+from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short
@@ -22,7 +23,7 @@ from streams.engine.rules.rule import (
     Threshold,
     from_threshold_on,
 )
-from streams.engine.rules.shared_cause import PRICE, SILENCE, parts_of
+from streams.engine.rules.shared_cause import PRICE, SILENCE, SWEEP, parts_of
 
 _NAME: Final = "incident"
 #: Alerts that open within so long before a whole minute are of one time.
@@ -31,7 +32,10 @@ _DEAREST: Final = 3
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
 _KINDS: Final = {PRICE: "sku", SILENCE: "source"}
 _OPERATORS: Final = {PRICE: "prices", SILENCE: "sources"}
-_SWEEP: Final = "sweep"
+#: Alerts of one owner about jobs of a sweep or a run, one after another: the opening of so many within `FLAPS_WITHIN_MS` flaps, as
+#: of one job does.
+RUN_ALERTS: Final = 4
+RUN: Final = "run"
 
 
 class SharedAlert(NamedTuple):
@@ -70,10 +74,64 @@ def are_incident(alerts: Sequence[SharedAlert], of: Mapping[str, float]) -> bool
     return len({each.job_id for each in alerts}) >= of["jobs"]
 
 
-def subject_of(cause: str) -> tuple[str, str]:
+class Opened(Protocol):
+    """What counts of an alert about a job where alerts of a cause come one after another."""
+
+    @property
+    def owner(self) -> str:
+        """Whose job it is about."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+        ...
+
+    @property
+    def started_ms(self) -> int:
+        """When it opened."""
+        ...
+
+
+_Opened = TypeVar("_Opened", bound=Opened)
+
+
+def of_run_at(cause: str, alerts: Iterable[_Opened], at_ms: int, jobs: float) -> list[_Opened]:
+    """The alerts of a cause that flap together at a whole minute, in order; none: they do not.
+
+    They are of one owner and of more than one job, as of a run that is submitted again under another id. Of so many jobs that
+    opened together (`jobs`) an incident is told; what comes one after another is none.
+    """
+    if parts_of(cause)[0] != SWEEP:
+        return []
+    recent = sorted(
+        (each for each in alerts if at_ms - FLAPS_WITHIN_MS <= each.started_ms < at_ms), key=_when_opened
+    )
+    if not recent or recent[-1].started_ms < at_ms - MINUTE_MS:
+        return []  # none opens now
+    owners = {each.owner for each in recent}
+    if (
+        len(recent) < RUN_ALERTS
+        or len({each.job_id for each in recent}) < 2
+        or len(owners) != 1
+        or "" in owners
+    ):
+        return []
+    near: dict[int, set[str]] = {}
+    for each in recent:
+        for minute_ms in minutes_after(each.started_ms):
+            near.setdefault(minute_ms, set()).add(each.job_id)
+    return [] if any(len(of_minute) >= jobs for of_minute in near.values()) else recent
+
+
+def _when_opened(alert: Opened) -> tuple[int, str]:
+    return alert.started_ms, alert.job_id
+
+
+def subject_of(cause: str, *, is_run: bool = False) -> tuple[str, str]:
     """The kind and the name of what the alert of a cause is about."""
     kind, *about = parts_of(cause)
-    return _KINDS.get(kind, _SWEEP), "/".join(filter(None, about))
+    return RUN if is_run else _KINDS.get(kind, SWEEP), "/".join(filter(None, about))
 
 
 def operator_of(cause: str) -> str:
@@ -86,14 +144,28 @@ def severity_of(alerts: Iterable[SharedAlert], at_ms: int) -> str:
     return max((each.severity_at(at_ms) for each in alerts), key=URGENCY.index, default=DIGEST)
 
 
-def finding(of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerFinding:
-    """The sentence and the evidence of the alerts of one cause; `operator`: who gets it, unless they have one owner."""
+def finding(
+    of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, operator: str, *, is_run: bool = False
+) -> LedgerFinding:
+    """The sentence and the evidence of the alerts of one cause.
+
+    `operator`: who gets it, unless they have one owner. `is_run`: they opened one after another, see `of_run_at`.
+    """
     cause = alerts[0].cause
-    kind, name = subject_of(cause)
+    kind, name = subject_of(cause, is_run=is_run)
     rates = {each.job_id: each.nano_per_hour for each in alerts}
     dearest = sorted(rates, key=lambda job_id: (-rates[job_id], job_id))[:_DEAREST]
-    nano = sum(rates.values())
+    # Jobs that ran one after another do not pay at one time.
+    nano = alerts[-1].nano_per_hour if is_run else sum(rates.values())
     said, advice = _words(cause)
+
+    def run_text(at_most: int) -> str:
+        rule, _, *names = parts_of(cause)[1:]
+        last = short(alerts[-1].job_id, at_most // 2)
+        return (
+            f"{len(alerts)} alerts {rule} in 3 h about {len(rates)} jobs of {short(names[-1], at_most)}, the last {last}"
+            f" at {rounded_usd(nano)}/h; stays open until 1 h without one"
+        )
 
     def text(at_most: int) -> str:
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
@@ -106,13 +178,16 @@ def finding(of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, opera
         owner = next((each.owner for each in alerts if each.job_id == dearest[0]), "")
     return LedgerFinding(
         _NAME, severity_of(alerts, at_ms), kind, name, at_ms,
-        sentence(text, advice),
+        sentence(run_text if is_run else text, _RUN_ADVICE if is_run else advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
-        f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({at_ms - TOGETHER_MS:d}, 'UTC')"
+        f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({alerts[0].started_ms if is_run else at_ms - TOGETHER_MS:d}, 'UTC')"
         " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",
         float(len(rates)), nano, 0, owner, _common([each.team for each in alerts]),
-        _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts),),
+        _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts, is_run=is_run),),
     )  # fmt: skip
+
+
+_RUN_ADVICE: Final = "stop or mend the run"
 
 
 def _words(cause: str) -> tuple[Callable[[int], str], str]:
@@ -140,8 +215,10 @@ def _common(values: Sequence[str]) -> str:
     return values[0] if len(set(values)) == 1 else ""
 
 
-def margins(of: Mapping[str, float], alerts: Sequence[SharedAlert]) -> list[Margin]:
-    """Return how many alerts of one cause have opened at one time."""
+def margins(of: Mapping[str, float], alerts: Sequence[SharedAlert], *, is_run: bool = False) -> list[Margin]:
+    """How many jobs have alerts of one cause that opened at one time, or how many alerts came one after another."""
+    if is_run:
+        return [from_threshold_on("alerts of one cause within 3 h", float(len(alerts)), float(RUN_ALERTS))]
     jobs = len({each.job_id for each in alerts})
     return [from_threshold_on("jobs with alerts of one cause at one time", float(jobs), of["jobs"])]
 
@@ -150,10 +227,11 @@ RULE: Final = LedgerRule(
     name=_NAME,
     title="Incident",
     severity=TICKET,
-    about="`sku`, `source`, `sweep`",
+    about="`sku`, `source`, `sweep`, `run`",
     holds=(
-        "alerts about 3 jobs or more have one cause and opened within 2 min. It is as urgent as the most "
-        "urgent of them, also when one becomes more urgent later, and ends 10 min after the last of them"
+        "alerts about 3 jobs or more have one cause and opened within 2 min; it ends 10 min after the last of them. Or it is the"
+        " fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h. It is as urgent as the"
+        " most urgent of them, also when one becomes more urgent later"
     ),
     runbook="messages.md#incidents",
     thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},

@@ -12,9 +12,10 @@ from schemas.columns import rows_of
 from schemas.durations import MINUTE_MS
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert, alert_id
+from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS, incident_changes
 from streams.engine.rules.finding import LedgerSettings
-from streams.engine.rules.incident import TOGETHER_MS, SharedAlert
+from streams.engine.rules.incident import SharedAlert
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import DIGEST, JOB
 from streams.notify.history import StoredDeliveries
@@ -55,7 +56,7 @@ class IncidentJudge:
         since_ms, until_ms = (at_ms // MINUTE_MS * MINUTE_MS for at_ms in span)
         if until_ms <= since_ms or not (of.enabled or firing):
             return []
-        first_ms = min([since_ms, *(alert.started_ms for alert in firing)]) - TOGETHER_MS
+        first_ms = min([since_ms, *(alert.started_ms for alert in firing)]) - FLAPS_WITHIN_MS
         bound = {
             "from_ms": max(first_ms, 0),
             "named_from_ms": max(since_ms - EXPLAINED_MS, 0),

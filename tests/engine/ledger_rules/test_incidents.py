@@ -9,9 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.alerts.openings import OPENINGS
+from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.incidents import incident_changes
 from streams.engine.rules.finding import LedgerSettings
-from streams.engine.rules.incident import RULE, TOGETHER_MS, SharedAlert
+from streams.engine.rules.incident import RULE, RUN_ALERTS, SharedAlert
 from streams.engine.rules.rule import DIGEST, PAGE
 from streams.engine.rules.shared_cause import cause_text
 from tests.oracle.incidents import Fired, Told, incidents
@@ -41,7 +43,7 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
         "silent_job",
         "page" if page_ms is not None else "ticket" if ticket_ms is not None else "digest",
         each.job_id,
-        "ada",
+        each.owner,
         "vision",
         "",
         each.started_ms,
@@ -67,6 +69,7 @@ def told(changes: Iterable[Alert]) -> list[Told]:
                 round(each.ratio),
                 None if each.severity == DIGEST else each.ticket_ms or each.started_ms,
                 None if each.severity != PAGE else each.page_ms or each.started_ms,
+                each.owner if each.subject_kind == "run" else "",
             )
             for each in last.values()
         ),
@@ -81,15 +84,16 @@ def judged(
     *,
     live: bool,
     again_ms: int = 0,
+    end_ms: int = END_MS,
 ) -> list[Alert]:
     """What is told of these episodes; `live`: each span knows no more than had happened by its end."""
     changes: list[Alert] = []
     since_ms = 0
-    for until_ms in [*sorted(cuts), END_MS]:
+    for until_ms in [*sorted(cuts), end_ms]:
         firing = [each for each in {a.alert_id: a for a in changes}.values() if each.status == FIRING]
-        first_ms = min([since_ms, *(each.started_ms for each in firing)]) - TOGETHER_MS
+        first_ms = min([since_ms, *(each.started_ms for each in firing)]) - FLAPS_WITHIN_MS
         rows = [
-            shared(each, until_ms if live else END_MS, again_ms)
+            shared(each, until_ms if live else end_ms, again_ms)
             for each in alerts
             if first_ms <= each.started_ms < until_ms
         ]
@@ -138,6 +142,75 @@ def test_it_tells_what_the_oracle_tells_in_any_cut(
     assert len({(each.alert_id, each.status, each.severity) for each in changes}) == len(changes), (
         "one change is told twice"
     )
+
+
+HOURS_MS = 600 * MINUTE_MS
+TRIES = st.builds(
+    lambda job, tick, length, page, owner: Fired(
+        SWEEP,
+        f"j{job}",
+        tick * 30_000,
+        None if length is None else (tick + length) * 30_000,
+        page_ms=None if page is None else (tick + page) * 30_000,
+        owner=owner,
+    ),
+    st.integers(0, 5),
+    st.integers(0, 900),
+    st.one_of(st.none(), st.integers(1, 200), st.integers(1, 30)),
+    st.one_of(st.none(), st.integers(0, 60)),
+    st.sampled_from(["ada", "ada", "ada", "ada", "bob", ""]),
+)
+LONG_CUTS = st.sets(st.integers(1, 599).map(lambda minute: minute * MINUTE_MS), max_size=8)
+
+
+@settings(PROFILE)
+@given(st.lists(TRIES, max_size=9, unique_by=lambda each: each[:3]), LONG_CUTS, st.booleans())
+def test_alerts_of_a_run_one_after_another_are_what_the_oracle_tells(
+    alerts: list[Fired], cuts: set[int], live: bool
+) -> None:
+    changes = judged(alerts, cuts, {}, live=live, end_ms=HOURS_MS)
+    assert told(changes) == incidents(alerts, HOURS_MS)
+
+
+def tries(*minutes: int, owner: str = "ada", lasts: int = 5) -> list[Fired]:
+    """Alerts about one job after another."""
+    return [
+        Fired(SWEEP, f"t-{number}", at * MINUTE_MS, (at + lasts) * MINUTE_MS, owner=owner)
+        for number, at in enumerate(minutes)
+    ]
+
+
+def test_the_fourth_of_a_run_within_three_hours_stays_open_until_an_hour_of_quiet() -> None:
+    assert RUN_ALERTS == OPENINGS
+    opened, over = judged(tries(0, 40, 90, 150, 170), set(), {}, live=False, end_ms=HOURS_MS)
+    assert (opened.subject_kind, opened.started_ms, opened.owner) == ("run", 151 * MINUTE_MS, "ada")
+    assert (over.status, over.resolved_ms) == (RESOLVED, (175 + 60) * MINUTE_MS)
+    assert opened.summary.startswith(
+        "4 alerts idle_gpus in 3 h about 4 jobs of lr, the last t-3 at $1.00/h; stays open until 1 h without one; stop or mend the run"
+    )
+
+
+@pytest.mark.parametrize(
+    "alerts",
+    [
+        tries(0, 60, 120, 181),  # the first is too old
+        tries(0, 40, 90),
+        [*tries(0, 40), *tries(90, 150, owner="bob")],  # of several people
+        tries(0, 40, 90, 150, owner=""),
+        [each._replace(job_id="t-0") for each in tries(0, 40, 90, 150)],  # one job: its own alert flaps
+        [each._replace(cause=POOL) for each in tries(0, 40, 90, 150)],
+    ],
+)
+def test_fewer_and_others_are_no_run(alerts: list[Fired]) -> None:
+    assert judged(alerts, set(), {}, live=False, end_ms=HOURS_MS) == []
+
+
+def test_what_a_sweep_at_one_time_was_told_of_is_no_run_as_well() -> None:
+    changes = judged(tries(0, 1, 1, 40, 90), set(), {}, live=False, end_ms=HOURS_MS)
+    assert [(each.subject_kind, each.status) for each in changes] == [
+        ("sweep", "firing"),
+        ("sweep", "resolved"),
+    ]
 
 
 @pytest.mark.parametrize("live", [True, False])

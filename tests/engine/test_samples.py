@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.tables import ARCHIVE
 from streams import fallbacks
 from streams.engine.batch import LogBatch, LogRecord, Record
 from streams.engine.coverage.shapes import MOST_SHAPES, Shapes
@@ -136,6 +138,85 @@ def test_bytes_and_records_come_to_the_same(
             assert shard.missing(batch) == {}
             assert shard.fold(batch) is None
     assert state(twins[0]) == state(twins[1])
+
+
+def event(offset: int, kind: str, at_ms: int) -> LogBatch:
+    value = {"source": "s", "id": str(offset), "time_ms": at_ms, "job_id": "j1", "type": kind}
+    return LogBatch("jobs", 0, offset, offset + 1, [LogRecord(offset, at_ms, orjson.dumps(value))])
+
+
+def times_of(shard: Shard) -> dict[str, tuple[int, int, int]]:
+    return {job.id: (job.first_ms, job.last_ms, job.heard_ms) for job in shard.jobs.values()}
+
+
+Story = list[tuple[str, bytes | None, int]]
+
+
+class Told:
+    """A story on one shard: what it held after each step, and all rows."""
+
+    def __init__(self, as_fetched: Callable[[list[LogRecord]], Sequence[Record]], most_shapes: int) -> None:
+        self.shard = Shard(0, ShardSettings(job_horizon_ms=DAY_MS // 2), PriceBook.empty())
+        self.shard.samples = SampleColumns(self.shard.partition, Shapes(most_shapes))
+        self.as_fetched = as_fetched
+        self.now_ms, self.version, self.events = T0, 0, 1
+        self.chain: list[bytes] = []
+        self.archive: dict[str, bytes] = {}
+        self.held: list[object] = []
+
+    def fold(self, batch: LogBatch) -> None:
+        self.shard.adopt({job_id: self.archive[job_id] for job_id in self.shard.missing(batch)})
+        assert self.shard.fold(batch) is None
+
+    def tell(self, story: Story) -> None:
+        self.fold(start("j1"))
+        for offset, (step, value, more_ms) in enumerate(story):
+            self.now_ms += more_ms
+            if value is None:  # a sample of now
+                value = orjson.dumps(SAMPLE | {"job_id": "j1", "time_ms": self.now_ms})
+            records = self.as_fetched([LogRecord(offset, self.now_ms, value)])
+            self.fold(LogBatch("gpu", 0, offset, offset + 1, records))
+            if step in ("ended", "heartbeat", "started"):
+                self.fold(event(self.events, step, self.now_ms))
+                self.events += 1
+            if step.startswith("checkpoint"):
+                self.store(open_attempts=step == "checkpoint with open attempts")
+            if step != "nothing":
+                self.held.append(copy.deepcopy(state(self.shard)))
+
+    def store(self, *, open_attempts: bool) -> None:
+        self.version += 1
+        point = self.shard.checkpoint(self.now_ms, self.version, open_attempts=open_attempts)
+        self.chain.append(point.snapshot)
+        rows = {name: table.to_pylist() for name, table in point.tables.items()}
+        self.archive |= {row["job_id"]: row["blob"] for row in rows.pop(ARCHIVE, [])}
+        self.held.append(rows)
+
+
+@PROFILE
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([
+                "nothing", "published", "ended", "heartbeat", "started", "checkpoint", "checkpoint with open attempts",
+                "checkpoint with open attempts",
+            ]),
+            st.one_of(st.none(), samples().map(orjson.dumps)),
+            st.sampled_from([0, 1000, 70_000, DAY_MS]),
+        ),
+        max_size=25,
+    ),
+    st.sampled_from([1, MOST_SHAPES]),
+)  # fmt: skip
+def test_rows_and_snapshots_are_the_same_at_each_checkpoint(story: Story, most_shapes: int) -> None:
+    twins = [Told(list, MOST_SHAPES), Told(raw, most_shapes)]
+    for twin in twins:
+        twin.tell(story)
+    assert twins[0].held == twins[1].held
+    for twin in twins:
+        twin.store(open_attempts=False)
+        again = Shard.restore(0, twin.shard.settings, PriceBook.empty(), twin.chain)
+        assert times_of(again) == times_of(twin.shard)
 
 
 def test_ordinary_samples_need_no_object_each() -> None:

@@ -106,6 +106,7 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
     shard.snapshots.version = shard.snapshots.parent = version
     blob = snapshot_writer.build_snapshot(shard)
+    shard.samples.checkpointed()
     shard.snapshots.next = dict(shard.position.next)
     rows = sum(table.num_rows for table in tables.values())
     alerts = shard.tracker.alerts.drain_changes()
@@ -243,18 +244,19 @@ def _derive_nodes(
 ) -> bool:
     """Derive up to `room` nodes; return whether any is left over."""
     rows, hours = LedgerRows(), NodeHourRows()
+    waiting = shard.due.waiting_nodes if open_nodes else shard.due.dirty_nodes
     due = [
         node
-        for node in shard.nodes.values()
-        # The cheap test first: for most nodes nothing is due.
-        if (node.dirty or (open_nodes and node.booked_as_of_ms != as_of_ms))
-        and (open_nodes if node.is_open else node.dirty)
+        for node in map(shard.nodes.__getitem__, sorted(waiting))
+        if ((node.dirty or node.booked_as_of_ms != as_of_ms) if open_nodes else not node.is_open)
     ]
     for node in due[:room]:
         derive_node(node, rows, hours, shard.prices.book, as_of_ms, open_nodes=open_nodes)
         if node.may_price_lookups_differ():
             shard.prices.nodes.set_lookups(node.name, node_lookups(node))
         shard.snapshots.changes.nodes.add(node.name)
+        shard.due.dirty_nodes.discard(node.name)
+        set_member(shard.due.open_nodes, node.name, is_member=node.is_open)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
         shard.sums.add(NODE_MINUTES, rows.sums)
@@ -347,6 +349,7 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
     }
     for job in leaving:
         shard.tracker.leave(job.id)
+        shard.samples.forget(job)
         shard.archived.add(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
         shard.prices.jobs.drop(job.id)

@@ -92,7 +92,7 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
         return
     tally.applied += 1
     if isinstance(event, NodeEvent):
-        shard.snapshots.changes.nodes.add(event.node)
+        shard.mark_node(event.node)
     elif isinstance(event, GpuEvent):
         shard.mark_sampled([(event.job_id, event.attempt)])
     elif isinstance(event, JobEvent):
@@ -112,6 +112,8 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
         return
     records = columns.records
     timely = _timely_columns(shard, columns, tally)
+    if shard.samples.must_publish:
+        shard.publish_samples()
     folded = shard.samples.fold(columns, timely, shard.jobs, shard.coverage)
     shard.books.late_gpu_samples += folded.late
     detail = late_gpus(shard.settings.late_horizon_ms)
@@ -121,6 +123,8 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
     tally.unattributed += folded.unattributed
     tally.applied += int(timely.sum()) - len(folded.too_late) - folded.unattributed
     shard.mark_sampled(folded.sampled)
+    if shard.samples.must_publish:
+        shard.publish_samples()
 
 
 def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:

@@ -35,6 +35,8 @@ class DueWork:
     hours_put_off: set[str] = field(
         default_factory=set
     )  # not ended; minutes changed whose hours are not written
+    dirty_nodes: set[str] = field(default_factory=set)  # an event or a price of theirs is new
+    open_nodes: set[str] = field(default_factory=set)  # in service
     # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
     accruing: tuple[int, list[str]] = (0, [])
     accrued_to_ms: int = 0  # every open attempt is booked up to this instant
@@ -43,14 +45,19 @@ class DueWork:
     books_owed: bool = False
     books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books
 
+    @property
+    def waiting_nodes(self) -> set[str]:
+        """The nodes of which a checkpoint with open attempts may write something."""
+        return self.dirty_nodes | self.open_nodes
+
     def accruable(self) -> set[str]:
         """The jobs of which the next accrual may write something."""
         return self.open_jobs | self.sampled_jobs | self.hours_put_off
 
 
-def set_member(jobs: set[str], job_id: str, *, is_member: bool) -> None:
-    """Add the job to a set of DueWork, or remove it."""
+def set_member(members: set[str], name: str, *, is_member: bool) -> None:
+    """Add the job or node to a set of DueWork, or remove it."""
     if is_member:
-        jobs.add(job_id)
+        members.add(name)
     else:
-        jobs.discard(job_id)
+        members.discard(name)

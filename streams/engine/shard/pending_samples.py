@@ -84,13 +84,12 @@ class PendingSamples:
         )
         self._rows.append(rows)
 
-    def drain_seen(self) -> list[tuple[int, int, int]]:
-        """(owner, first and last `time_ms`) of all seen; their newest samples must be drained next."""
+    def drain_seen(self) -> tuple[I64, I64, I64]:
+        """Owners ([n]) and their first and last `time_ms`, of all seen; their newest samples must be drained next."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
-        first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
-        seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
+        first_ms, last_ms = self._first_ms[owners], self._last_ms[owners]
         self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
-        return seen
+        return owners, first_ms, last_ms
 
     def drain_newest(self, owners: Collection[int]) -> list[NewestSample]:
         """The newest sample of each minute of these owners, and drop those of all others."""

@@ -231,7 +231,7 @@ def _node_hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Tabl
             continue
         node.owed_hours.add(hour)
         node.dirty = True
-        shard.snapshots.changes.nodes.add(name)
+        shard.mark_node(name)
     shard.snapshots.version = max(shard.snapshots.version, version)
     return emptied_node_hours(rows.take(pa.array(gone, pa.int64())), shard.number, version)
 

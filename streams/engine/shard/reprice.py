@@ -34,7 +34,7 @@ def reprice(shard: ShardState, book: PriceBook) -> PriceChanges | None:
         node = shard.nodes[name]
         if news.touches_node(node):
             node.reprice()
-            shard.snapshots.changes.nodes.add(name)
+            shard.mark_node(name)
     return news
 
 

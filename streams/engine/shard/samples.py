@@ -6,7 +6,7 @@ parser does not handle take that path, in their order among the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,10 +29,12 @@ from streams.engine.shard.fold import fold_samples as fold_events
 from streams.engine.shard.partitioning import PartitionCheck
 from streams.engine.shard.pending_samples import MOST_WAITING, PendingSamples
 from streams.engine.state.attempt import AttemptState, Winner, winning_fields
-from streams.engine.state.job import JobBook
+from streams.engine.state.job import JobBook, JobState
+from streams.engine.state.sample_times import SampleTimes
 from streams.fallbacks import GPU_DECODED
 
 _NOBODY: Final = -1
+_NOWHERE: Final = -1
 #: Approximate size of a minute of an attempt's GPUs on a node: its seconds, its newest sample, its rows of the tables.
 _ROW_BYTES: Final = 500
 
@@ -58,7 +60,7 @@ class SampleBatch(NamedTuple):
 
 
 class SampledAttempt(NamedTuple):
-    """The (job, attempt) of accepted samples, and their first and last `time_ms`."""
+    """The (job, attempt) of accepted samples."""
 
     job_id: str
     attempt: int
@@ -68,7 +70,7 @@ class FoldedSamples(NamedTuple):
     """The result of a batch of samples.
 
     Indices of the records of which all GPUs were late, the number of single GPUs that were late, and the attempts whose
-    jobs received samples. `unattributed`: records of GPUs that no job holds.
+    jobs received samples one by one. `unattributed`: records of GPUs that no job holds.
     """
 
     too_late: list[int]
@@ -77,8 +79,22 @@ class FoldedSamples(NamedTuple):
     sampled: set[SampledAttempt]
 
 
+class PublishedSamples(NamedTuple):
+    """What samples were applied: the attempts that may change by them, and jobs of which no more than times changed.
+
+    `alive`: of the latter those that were not returned since the last checkpoint.
+    """
+
+    sampled: Iterable[SampledAttempt]
+    alive: Sequence[str]
+
+
 class SampleColumns:
-    """Reads and folds the GPU records of one shard; call `publish` before anything reads its jobs."""
+    """Reads and folds the GPU records of one shard; call `publish` before anything reads its jobs.
+
+    After the first samples of an open attempt with a start event, others change only the times of its job, which are
+    kept as columns: such an attempt is steady.
+    """
 
     def __init__(self, place: PartitionCheck, shapes: Shapes | None = None) -> None:
         self._place = place
@@ -91,7 +107,20 @@ class SampleColumns:
         self._known: list[Shape | None] = []  # shapes of this generation; None: refused
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
         self._pending = PendingSamples()
+        self._times = SampleTimes()
+        self._job_id = np.zeros(0, np.object_)  # by owner
+        self._place_of = np.zeros(
+            0, np.int32
+        )  # by owner: the place of a steady attempt's job in the times, or _NOWHERE
+        self._told = np.zeros(
+            0, np.bool_
+        )  # by owner: a steady one returned by `publish` since the last checkpoint
         self._generation = self._shapes.generation
+
+    @property
+    def must_publish(self) -> bool:
+        """Whether `publish` must be called before or after the next `fold`: too much waits, or the table of shapes was emptied."""
+        return len(self._pending) > MOST_WAITING or self._generation != self._shapes.generation
 
     def read(self, records: RawRecords, settings: ShardSettings) -> SampleBatch:
         """Parse all values, ordinary ones as columns."""
@@ -120,7 +149,8 @@ class SampleColumns:
         direct = accepted & (parsed.shape >= 0)
         late = unattributed = 0
         too_late: list[int] = []
-        sampled = self._resolve_owners(jobs)
+        sampled: set[SampledAttempt] = set()
+        self._resolve_owners()
         coverage.trim_groups()  # only between batches: a fold holds group numbers
         samples = self._samples(parsed, direct, coverage)
         done = 0
@@ -146,8 +176,6 @@ class SampleColumns:
         idle[direct] = self._idle[parsed.shape[direct]]
         unattributed += int((direct & idle & ~all_late).sum())
         self._add_pending(columns, direct & ~all_late & ~idle)
-        if len(self._pending) > MOST_WAITING:
-            sampled |= self.publish(jobs)
         return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
@@ -180,26 +208,36 @@ class SampleColumns:
         )  # fmt: skip
         self._pending.seen(seen[:owners], first_ms[:owners], last_ms[:owners])
         newest = newest[:found]
+        newest = newest[self._place_of[self._owner[parsed.shape[newest]]] == _NOWHERE]
         shape = parsed.shape[newest]
         self._pending.newest(
             self._owner[shape], shape, parsed.time_ms[newest], parsed.interval_ms[newest], parsed.id_at[newest],
             parsed.id_size[newest], data,
         )  # fmt: skip
 
-    def publish(self, jobs: JobBook) -> set[SampledAttempt]:
+    def publish(self, jobs: JobBook, open_jobs: Collection[str]) -> PublishedSamples:
         """Apply to the jobs what was sampled of them since the last call, with the price fields."""
         if not len(self._pending):
-            return set()
-        seen = self._pending.drain_seen()
+            return PublishedSamples((), ())
+        owners, first_ms, last_ms = self._pending.drain_seen()
+        alive = self._tell(owners, open_jobs)
+        steady = self._place_of[owners] != _NOWHERE
+        self._times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady])
+        others = ~steady
+        seen = zip(*(each[others].tolist() for each in (owners, first_ms, last_ms)), strict=True)
         metered: dict[int, AttemptState] = {}
+        sampled: list[SampledAttempt] = []
         for number, since_ms, until_ms in seen:
             owner = self._owners[number]
+            sampled.append(owner)
             job = jobs.of(owner.job_id)
             attempt = job.attempt_with_usage(owner.attempt)
             attempt.sampled = True
+            job.record_samples(since_ms, until_ms)
             if not attempt.has_start:
                 metered[number] = attempt
-            job.record_samples(since_ms, until_ms)
+            elif owner.job_id in open_jobs:
+                self._place_of[number] = job.place_in(self._times)
         for number, index, time_ms, interval_ms, text in self._pending.drain_newest(metered.keys()):
             shape = self._known[index]
             if shape is None:
@@ -208,26 +246,48 @@ class SampleColumns:
             if fields is None:
                 fields = self._fields[index] = winning_fields(shape.fields)
             metered[number].add_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
-        return {self._owners[number] for number, _, _ in seen}
+        return PublishedSamples(sampled, alive)
 
-    def _resolve_owners(self, jobs: JobBook) -> set[SampledAttempt]:
+    def _tell(self, owners: I64, open_jobs: Collection[str]) -> Sequence[str]:
+        """The jobs of steady owners that were not told since the last checkpoint; those no longer open are steady no more.
+
+        Jobs end in checkpoints only, so that one look at each suffices.
+        """
+        untold = owners[(self._place_of[owners] != _NOWHERE) & ~self._told[owners]]
+        alive: list[str] = self._job_id[untold].tolist()
+        is_open = np.fromiter((job_id in open_jobs for job_id in alive), np.bool_, len(alive))
+        self._place_of[untold[~is_open]] = _NOWHERE
+        self._told[untold[is_open]] = True
+        return alive if is_open.all() else self._job_id[untold[is_open]].tolist()
+
+    def checkpointed(self) -> None:
+        """Tell of all jobs again: a checkpoint has what was told of them."""
+        self._told[:] = False
+
+    def forget(self, job: JobState) -> None:
+        """The job leaves memory."""
+        job.drop_place()
+        for attempt in job.attempts:
+            number = self._number.get(SampledAttempt(job.id, attempt))
+            if number is not None:
+                self._place_of[number] = _NOWHERE
+
+    def _resolve_owners(self) -> None:
         """Resolve the attempt of each shape; many exporters, perhaps one per GPU, may report the same attempt.
 
-        Returns the attempts whose jobs received samples, as numbers are assigned anew when the table of shapes was
-        emptied.
+        Numbers are assigned anew when the table of shapes was emptied.
         """
-        sampled: set[SampledAttempt] = set()
         if self._generation != self._shapes.generation:
-            sampled = self.publish(jobs)
             self._generation = self._shapes.generation
             self._known.clear()
             self._fields.clear()
             self._owners.clear()
             self._number.clear()
             self._owner, self._idle = np.zeros(0, np.int32), np.zeros(0, np.bool_)
+            self._job_id, self._place_of, self._told = self._job_id[:0], self._place_of[:0], self._told[:0]
         known, count = len(self._owner), len(self._shapes)
         if known == count:
-            return sampled
+            return
         numbers, idle = np.full(count - known, _NOBODY, np.int32), np.zeros(count - known, np.bool_)
         for index in range(known, count):
             try:
@@ -245,10 +305,13 @@ class SampleColumns:
                 self._owners.append(owner)
         self._owner, self._idle = np.concatenate((self._owner, numbers)), np.concatenate((self._idle, idle))
         self._pending.resize(len(self._owners))
+        more = self._owners[len(self._job_id) :]
+        self._job_id = np.append(self._job_id, np.array([owner.job_id for owner in more], np.object_))
+        self._place_of = np.append(self._place_of, np.full(len(more), _NOWHERE, np.int32))
+        self._told = np.append(self._told, np.zeros(len(more), np.bool_))
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT
-        return sampled
 
 
 def sampled_bytes(coverage: Coverage) -> int:

@@ -229,10 +229,8 @@ class Shard(ShardState):
             or self.snapshots.changes.prices
             or self.tracker.is_due
             # Open nodes are accrued only together with open attempts.
-            or any(
-                (node.dirty or open_attempts) and (open_attempts if node.is_open else node.dirty)
-                for node in self.nodes.values()
-            )
+            or any(not self.nodes[name].is_open for name in self.due.dirty_nodes)
+            or (open_attempts and self.due.waiting_nodes)
             or (open_attempts and (self.due.sampled_jobs or self.due.hours_put_off))
             or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.due.open_jobs))
         )

@@ -6,7 +6,7 @@ Bytes are handed in, oldest first; nothing is fetched here, and later rows are c
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -117,8 +117,10 @@ def apply_jobs(
             awaited.add(job_id)
             continue
         target.due.sampled_jobs.add(job_id)
-        known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
-        known.heard_ms = max([known.heard_ms, *seen_ms[2:]])
+        first_ms, last_ms, *heard_ms = seen_ms
+        known.set_times(
+            min(known.first_ms, first_ms), max(known.last_ms, last_ms), max([known.heard_ms, *heard_ms])
+        )
 
 
 def _apply_parts(
@@ -227,7 +229,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes], only: str | None = None) ->
     shard.archived.forget_before(
         max(shard.position.newest_ms.values(), default=0) - shard.settings.archived_for_ms
     )
-    shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
+    _load_nodes(shard, nodes.values())
     for known in shard.jobs.values():
         known.forget_derived()
         if known.booked_time is UNKNOWN_TIME:
@@ -244,6 +246,13 @@ def _load(shard: ShardState, blobs: Sequence[bytes], only: str | None = None) ->
         shard.tracker.restored(known.id)
     shard.snapshots.compaction.length = len(blobs)
     shard.snapshots.changes.clear()
+
+
+def _load_nodes(shard: ShardState, nodes: Iterable[NodeBlob]) -> None:
+    for blob in nodes:
+        node = shard.nodes[blob.name] = load_node(blob)
+        set_member(shard.due.dirty_nodes, blob.name, is_member=node.dirty)
+        set_member(shard.due.open_nodes, blob.name, is_member=node.is_open)
 
 
 def _reduced(blob: StoredBlob, job_id: str) -> StoredBlob:

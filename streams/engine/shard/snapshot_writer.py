@@ -121,7 +121,8 @@ def build_snapshot(shard: ShardState) -> bytes:
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
-    owing = shard.jobs.keys() - changes.jobs - whole  # whatever else is written of a job includes its hours
+    written = changes.jobs | whole  # whatever is written of a job includes its hours
+    owed = (each for each in changes.owed if each.job_id not in written and each.job_id in shard.jobs)
     # Each price is written once, and once per round.
     more_prices = None if is_first else shard.prices.book.grown_from(shard.snapshots.book)
     shard.snapshots.book = shard.prices.book
@@ -163,7 +164,7 @@ def build_snapshot(shard: ShardState) -> bytes:
         id_seed=shard.archived.seed,
         archived_jobs=b"".join(shard.archived.entries_between(*span) for span in also.archived),
         newly_archived_jobs=shard.archived.entries_of(changes.gone),
-        owed=dump_owed(shard.jobs, (each for each in changes.owed if each.job_id in owing)),
+        owed=dump_owed(shard.jobs, owed),
         ahead=shard.ahead.dump(),
     )
     changes.clear(len(coverage))

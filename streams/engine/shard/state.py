@@ -6,7 +6,7 @@ which receives this state or the part that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from streams.engine.burn.tracker import BurnTracker, TrackedJobs
 from streams.engine.coverage.coverage import Coverage
@@ -66,7 +66,9 @@ class ShardState:
 
     def publish_samples(self) -> None:
         """Apply pending samples to the jobs; call it before anything but samples reads a job."""
-        self.mark_sampled(self.samples.publish(self.jobs))
+        sampled, alive = self.samples.publish(self.jobs, self.due.open_jobs)
+        self._mark_alive(alive)
+        self.mark_sampled(sampled)
 
     def mark_sampled(self, sampled: Iterable[tuple[str, int]]) -> None:
         """Record that samples of these attempts (job_id, attempt) were merged."""
@@ -81,12 +83,21 @@ class ShardState:
             alive.append(job_id)
             if not attempt.unsaved.sampled:
                 self.snapshots.changes.jobs.add(job_id)  # once: hours without samples look for no usage
-        self.due.sampled_jobs.update(alive)
-        self.snapshots.changes.sampled.update(alive)
-        self.tracker.mark_alive(alive)
+        self._mark_alive(alive)
+
+    def _mark_alive(self, job_ids: Collection[str]) -> None:
+        """Record samples of open jobs that change no cost."""
+        self.due.sampled_jobs.update(job_ids)
+        self.snapshots.changes.sampled.update(job_ids)
+        self.tracker.mark_alive(job_ids)
 
     def mark_changed(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
         """Record a change of a job that affects its cost; `lifecycle`, `amounts`: caused by such an event."""
         self.due.dirty_jobs.add(job_id)
         self.snapshots.changes.jobs.add(job_id)
         self.tracker.touch(job_id, lifecycle=lifecycle, amounts=amounts)
+
+    def mark_node(self, name: str) -> None:
+        """Record a change of a node that affects its cost."""
+        self.due.dirty_nodes.add(name)
+        self.snapshots.changes.nodes.add(name)

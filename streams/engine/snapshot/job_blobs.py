@@ -125,7 +125,7 @@ def load_job(blob: JobBlob) -> JobState:
     """Decode a job: the inverse of `dump_job`; it counts as unsaved."""
     job = JobState(blob.id)
     job.seen = Identities(blob.seen)
-    job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
+    job.set_times(blob.first_ms, blob.last_ms, blob.heard_ms)
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME

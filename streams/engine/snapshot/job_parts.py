@@ -104,8 +104,8 @@ def dump_paid(job: JobState, flags: int) -> PaidPart | None:
 
 def apply_paid(job: JobState, part: PaidPart) -> None:
     """Move the line ends; the caller must drop what was derived from the job before."""
-    job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
-    job.heard_ms = part.heard_ms
+    job.set_times(part.first_ms, part.last_ms, part.heard_ms)
+    job.booked_as_of_ms = part.until_ms
     for attempt in job.attempts.values():
         attempt.owed_hours.clear()
     for intervals in job.attempts[part.attempt].booked_lines.values():
@@ -183,7 +183,7 @@ def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
 def apply_part(job: JobState, part: JobPart) -> None:
     """Apply the changes; the caller must drop what was derived from the job before."""
     job.seen.add_all(part.seen)
-    job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
+    job.set_times(part.first_ms, part.last_ms, part.heard_ms)
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     job.measures.load(part.measures)
     job.pace = part.pace

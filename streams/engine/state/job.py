@@ -17,6 +17,7 @@ from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, Boo
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
+from streams.engine.state.sample_times import SampleTimes
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 from streams.engine.timeline.growing import GrowingTimelines
 from streams.engine.timeline.states import STARTS
@@ -78,21 +79,23 @@ class JobState:
         "_deadline",
         "_declared",
         "_dimensions",
+        "_first_ms",
         "_growing",
+        "_heard_ms",
+        "_last_ms",
         "_limits",
+        "_place",
         "_requested",
         "_shown",
         "_start_sources",
         "_timelines",
+        "_times",
         "attempts",
         "booked_as_of_ms",
         "booked_dimensions",
         "booked_time",
-        "first_ms",
-        "heard_ms",
         "id",
         "is_redone",
-        "last_ms",
         "measures",
         "pace",
         "said_rows",
@@ -110,9 +113,10 @@ class JobState:
         self.attempts: dict[int, AttemptState] = {}
         # Those that have samples or amounts, beside or instead of events.
         self.with_usage: dict[int, AttemptState] = {}
-        self.first_ms = NEVER_MS
-        self.last_ms = BEGINNING_MS
-        self.heard_ms = BEGINNING_MS  # the newest heartbeat or sample
+        # Without the samples that are in `_times` only.
+        self._first_ms, self._last_ms, self._heard_ms = NEVER_MS, BEGINNING_MS, BEGINNING_MS
+        self._times: SampleTimes | None = None
+        self._place = 0
         self.booked_as_of_ms = -1
         self.booked_dimensions = JobDimensions()
         # What the hour rows contain; None: what follows from the events and the accrual instant of a snapshot.
@@ -160,10 +164,46 @@ class JobState:
             if attempt.sampled or attempt.fields_seen or attempt.winners or len(attempt.traffic)
         }
 
+    @property
+    def first_ms(self) -> int:
+        """The first `time_ms` of its events and samples."""
+        times = self._times
+        return self._first_ms if times is None else min(self._first_ms, times.first_ms(self._place))
+
+    @property
+    def last_ms(self) -> int:
+        """The last `time_ms` of its events and samples."""
+        times = self._times
+        return self._last_ms if times is None else max(self._last_ms, times.last_ms(self._place))
+
+    @property
+    def heard_ms(self) -> int:
+        """The newest heartbeat or sample."""
+        times = self._times
+        return self._heard_ms if times is None else max(self._heard_ms, times.last_ms(self._place))
+
+    def set_times(self, first_ms: int, last_ms: int, heard_ms: int) -> None:
+        """Set these times as a snapshot has them."""
+        self.drop_place()
+        self._first_ms, self._last_ms, self._heard_ms = first_ms, last_ms, heard_ms
+
+    def place_in(self, times: SampleTimes) -> int:
+        """The job's place in the columns, which its times include from now on."""
+        if self._times is None:
+            self._times, self._place = times, times.take()
+        return self._place
+
+    def drop_place(self) -> None:
+        """Give the place up; the job keeps the times."""
+        if self._times is not None:
+            self._first_ms, self._last_ms, self._heard_ms = self.first_ms, self.last_ms, self.heard_ms
+            self._times.release(self._place)
+            self._times = None
+
     def touch(self, time_ms: int) -> None:
         """Record that an event at `time_ms` was applied."""
-        self.first_ms = min(self.first_ms, time_ms)
-        self.last_ms = max(self.last_ms, time_ms)
+        self._first_ms = min(self._first_ms, time_ms)
+        self._last_ms = max(self._last_ms, time_ms)
 
     def record_activity(self, time_ms: int) -> None:
         """Record that a heartbeat or a sample of `time_ms` was applied."""
@@ -171,12 +211,12 @@ class JobState:
 
     def record_samples(self, first_ms: int, last_ms: int) -> None:
         """Record that samples were applied, the first of `first_ms` and the last of `last_ms`."""
-        if first_ms < self.first_ms:
-            self.first_ms = first_ms
-        if last_ms > self.last_ms:
-            self.last_ms = last_ms
-        if last_ms > self.heard_ms:
-            self.heard_ms = last_ms
+        if first_ms < self._first_ms:
+            self._first_ms = first_ms
+        if last_ms > self._last_ms:
+            self._last_ms = last_ms
+        if last_ms > self._heard_ms:
+            self._heard_ms = last_ms
 
     def add_event(self, event: JobEvent) -> None:
         """Add a lifecycle event (not a duplicate).

@@ -1,0 +1,48 @@
+"""The first and last sample times of jobs as columns, for samples that change nothing else of a job.
+
+A busy shard learns of samples of all its jobs each second, and reads the times of few of them. Plain memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.durations import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.arrays import I32, I64
+
+
+class SampleTimes:
+    """First and last `time_ms` by place; a job has a place from its first such sample until it leaves memory."""
+
+    def __init__(self) -> None:
+        self._first_ms = np.zeros(0, np.int64)
+        self._last_ms = np.zeros(0, np.int64)
+        self._free: list[int] = []
+
+    def take(self) -> int:
+        """A place without samples."""
+        if not self._free:
+            count = len(self._first_ms)
+            more = max(count, 64)
+            self._first_ms = np.concatenate((self._first_ms, np.full(more, NEVER_MS)))
+            self._last_ms = np.concatenate((self._last_ms, np.full(more, BEGINNING_MS)))
+            self._free = list(range(count + more - 1, count - 1, -1))
+        return self._free.pop()
+
+    def release(self, place: int) -> None:
+        """Give a place back."""
+        self._first_ms[place], self._last_ms[place] = NEVER_MS, BEGINNING_MS
+        self._free.append(place)
+
+    def merge(self, places: I32, first_ms: I64, last_ms: I64) -> None:
+        """Record samples ([n]); attempts of one job have the same place."""
+        np.minimum.at(self._first_ms, places, first_ms)
+        np.maximum.at(self._last_ms, places, last_ms)
+
+    def first_ms(self, place: int) -> int:
+        """The first sample; NEVER_MS: none."""
+        return int(self._first_ms.item(place))
+
+    def last_ms(self, place: int) -> int:
+        """The last sample; BEGINNING_MS: none."""
+        return int(self._last_ms.item(place))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.tables import ARCHIVE
@@ -176,7 +176,7 @@ class Told:
                 value = orjson.dumps(SAMPLE | {"job_id": "j1", "time_ms": self.now_ms})
             records = self.as_fetched([LogRecord(offset, self.now_ms, value)])
             self.fold(LogBatch("gpu", 0, offset, offset + 1, records))
-            if step in ("ended", "heartbeat", "started"):
+            if step in ("completed", "heartbeat", "started"):
                 self.fold(event(self.events, step, self.now_ms))
                 self.events += 1
             if step.startswith("checkpoint"):
@@ -193,12 +193,27 @@ class Told:
         self.held.append(rows)
 
 
+#: The job is open for some checkpoints, ends, and is sampled still.
+ORDINARY: Story = [
+    *[("checkpoint with open attempts", None, 1000)] * 2,
+    *[("checkpoint", None, 1000)] * 3,
+    ("heartbeat", None, 1000),
+    ("completed", None, 1000),
+    ("checkpoint with open attempts", None, 1000),
+    *[("published", None, 1000)] * 2,
+    ("checkpoint", None, 1000),
+]
+
+
 @PROFILE
+@example(ORDINARY, MOST_SHAPES)
+@example(ORDINARY[:5], MOST_SHAPES)
+@example(ORDINARY[:5], 1)
 @given(
     st.lists(
         st.tuples(
             st.sampled_from([
-                "nothing", "published", "ended", "heartbeat", "started", "checkpoint", "checkpoint with open attempts",
+                "nothing", "published", "completed", "heartbeat", "started", "checkpoint", "checkpoint with open attempts",
                 "checkpoint with open attempts",
             ]),
             st.one_of(st.none(), samples().map(orjson.dumps)),

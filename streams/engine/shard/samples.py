@@ -107,7 +107,7 @@ class SampleColumns:
         self._known: list[Shape | None] = []  # shapes of this generation; None: refused
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
         self._pending = PendingSamples()
-        self._times = SampleTimes()
+        self.times = SampleTimes()
         self._job_id = np.zeros(0, np.object_)  # by owner
         self._place_of = np.zeros(
             0, np.int32
@@ -222,7 +222,7 @@ class SampleColumns:
         owners, first_ms, last_ms = self._pending.drain_seen()
         alive = self._tell(owners, open_jobs)
         steady = self._place_of[owners] != _NOWHERE
-        self._times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady])
+        self.times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady])
         others = ~steady
         seen = zip(*(each[others].tolist() for each in (owners, first_ms, last_ms)), strict=True)
         metered: dict[int, AttemptState] = {}
@@ -237,7 +237,7 @@ class SampleColumns:
             if not attempt.has_start:
                 metered[number] = attempt
             elif owner.job_id in open_jobs:
-                self._place_of[number] = job.place_in(self._times)
+                self._place_of[number] = job.place_in(self.times)
         for number, index, time_ms, interval_ms, text in self._pending.drain_newest(metered.keys()):
             shape = self._known[index]
             if shape is None:

@@ -8,6 +8,7 @@ from schemas.events import ControlEvent
 from schemas.limits import check_control
 from schemas.refusal import refuse_missing
 from schemas.validate_sources import SOURCE, check_source
+from schemas.validate_tokens import TOKEN, check_token
 from schemas.wire import ControlWire
 
 _OWN_FIELDS: Final = frozenset(("source", "id", "time_ms", "kind", "name"))
@@ -32,6 +33,8 @@ def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed
         refuse_missing("alert_id", "`al_` and 24 hexadecimal digits, which `kind` ack requires")
     if raw.kind == SOURCE:
         check_source(value)
+    if raw.kind == TOKEN:
+        check_token(raw.name, value)
     return ControlEvent(
         source=raw.source, id=raw.id, time_ms=raw.time_ms, kind=raw.kind, name=raw.name, value=value
     )

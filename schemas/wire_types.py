@@ -53,6 +53,7 @@ ControlKind: TypeAlias = Literal[
     "operator",
     "team",
     "source",
+    "token",
 ]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",

@@ -9,13 +9,14 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from schemas.durations import DAY_MS
+from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
@@ -213,6 +214,7 @@ class Worker:
         self._audit: LiveAudit | None = None
         self._receiver_check: ReceiverCheck | None = None
         self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
+        self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
@@ -248,6 +250,7 @@ class Worker:
             local_token=self._door.token,
             controls=self._writers.controls,
             standing=lambda: self._standing(),
+            issued=lambda: self._issued(),
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,
@@ -289,6 +292,7 @@ class Worker:
         notifier = notifier_of(self._settings, store, MessageTime(self._clock))
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
         self._standing = lambda: worker.shard_manager.reference.controls
+        self._issued = lambda: worker.reader.tokens
         self._receiver_check = ReceiverCheck(
             worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
         )

@@ -300,14 +300,19 @@ class WebSettings(Group):
     metrics_token: SecretStr | None = Field(
         default=None, description="Has the scope `metrics` alone: /metrics, for Prometheus."
     )
+    require_token: bool = Field(
+        default=False,
+        description="Every request needs a token, of these settings or of `trainfare tokens`, from a loopback address too; "
+        "`bind` may then be any address without a token here.",
+    )
     read_token: SecretStr | None = Field(
         default=None, description="Has the scope `read` alone: the page, its figures and the stream."
     )
     query_token: SecretStr | None = Field(default=None, description="Has the scope `query` alone: SQL.")
     write_token: SecretStr | None = Field(
         default=None,
-        description="Has the scope `write` alone: acting on alerts from the page, "
-        "`POST /api/v1/controls` and `POST /api/v1/events`.",
+        description="Has the scopes `ingest`, `act` and `limit`: sending events, acting on alerts, budgets, bills. "
+        "Not for a company: `trainfare tokens` issues one to each sender.",
     )
     act_link_key: SecretStr | None = Field(
         default=None,

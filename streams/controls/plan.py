@@ -12,6 +12,7 @@ from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD
 from schemas.refusal import shown
 from schemas.validate_sources import SOURCE as OF_SOURCES
+from schemas.validate_tokens import TOKEN
 from streams.controls.file import FileRecord
 from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import fault_beside, has_ended
@@ -93,7 +94,7 @@ def plan_of(
         now_ms: Ms since 1970.
         prune: Whether that is asked for.
     """
-    people = {key: event for key, event in in_force.items() if event.kind != OF_SOURCES}
+    people = {key: event for key, event in in_force.items() if event.kind not in (OF_SOURCES, TOKEN)}
     asked = {record.key: record for record in records}
     gone = [key for key, event in people.items() if key not in asked and event.source == source]
     after = {key: event for key, event in people.items() if not (prune and key in gone)}

@@ -17,7 +17,7 @@ from streams.web.controls import ControlEndpoint, accepted
 from streams.web.errors import ApiError
 from streams.web.http_protocol import trust
 from streams.web.request_body import json_body
-from streams.web.scopes import Caller
+from streams.web.scopes import Caller, Scope
 
 BODY_MAX_BYTES: Final = 2 * TOKEN_MAX_BYTES
 #: Whose act it is, where controls say by whom.
@@ -77,5 +77,5 @@ class ActLinkEndpoint:
             raise ApiError(400, f"act: of this alert it is one of {', '.join(offer.acts)}", field="act")
         until_ms = now_ms + asked.hours * HOUR_MS
         record = offer.record(asked.act, until_ms, asked.comment)
-        written = await self._controls.write(record, Caller(caller.address, BY))
+        written = await self._controls.write(record, Caller(caller.address, BY, frozenset({Scope.ACT})))
         return accepted({**written, "until_ms": until_ms})

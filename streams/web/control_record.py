@@ -19,9 +19,10 @@ from streams.engine.alerts.beside_others import ended_detail
 from streams.engine.alerts.ineffective import details_of, field_and_reason
 from streams.engine.alerts.receipt_records import receipt_request
 from streams.engine.alerts.recurrence import FIELDS as RECURRENCE_FIELDS
+from streams.web.scopes import CONTROL_SCOPES, ISSUED
 
 SOURCE: Final = "trainfare/web"
-KINDS: Final = ("ack", "silence", "planned", "budget", "override", "receipt", "source")
+KINDS: Final = tuple(CONTROL_SCOPES)
 _OF_SOURCE: Final = "source"
 _WITHOUT_END: Final = ("budget", "receipt", _OF_SOURCE)
 #: The token of collectors that are nobody's to look after the meter: what its senders call a source is theirs alone.
@@ -85,9 +86,9 @@ def control_record(
     if kind not in _WITHOUT_END:
         _check_until(asked, now_ms)
     name = asked.get("name") or _name(kind, asked)
-    if kind == _OF_SOURCE and by == _BY_WRITE and isinstance(name, str):
+    if kind == _OF_SOURCE and isinstance(name, str) and (by == _BY_WRITE or by.startswith(ISSUED)):
         # A collector over Kafka, or with the token of all scopes, may have the same name: neither replaces what the other says.
-        name = f"{name} (write_token)"
+        name = f"{name} ({by.removeprefix('web.')})"
     content = {**(kept or {}), **asked, "kind": kind, "name": name, "by": by}
     identity = f"web_{_digest(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})

@@ -26,7 +26,8 @@ from streams.web.raised_budget import is_raise, raised_budget
 from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
-from streams.web.scopes import Caller
+from streams.web.scopes import CONTROL_SCOPES, Caller
+from streams.web.token_bounds import check_control
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ class ControlEndpoint:
         log: Where records go; None: this process writes none.
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
-        has_alert: Whether the store has the alert of an id; raises `ApiError` where it cannot say.
+        alert_group: `owner`, `team` and `subject_name` of the alert of an id, None: there is none; raises `ApiError` where the store
+            cannot say.
         standing: The controls in force.
     """
 
@@ -71,13 +73,13 @@ class ControlEndpoint:
         log: RecordLog | None,
         wall_ms: Callable[[], int],
         now_ms: Callable[[], int],
-        has_alert: Callable[[str], Awaitable[bool]],
+        alert_group: Callable[[str], Awaitable[Mapping[str, str] | None]],
         standing: Callable[[], Standing] = dict,
     ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
-        self._has_alert = has_alert
+        self._alert_group = alert_group
         self._standing = standing
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
@@ -119,6 +121,9 @@ class ControlEndpoint:
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         assert self._log is not None
         kept: Mapping[str, object] | None = None
+        scope = CONTROL_SCOPES.get(str(asked.get("kind")))
+        if scope is not None and scope not in caller.scopes:
+            raise ApiError(403, f"this token does not have the scope `{scope}`, which {asked['kind']} needs")
         if is_raise(asked):
             asked, kept = raised_budget(asked, self._standing())
         try:
@@ -126,8 +131,8 @@ class ControlEndpoint:
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
-        if record.kind == ACK:
-            await self._check_alert(record.name)
+        alert = await self._alert(record.name, caller) if record.kind == ACK else None
+        check_control({**(kept or {}), **asked, "kind": record.kind}, caller, self._standing(), alert)
         if self._waiting[caller.token] >= WAITING_MAX:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._waiting[caller.token] += 1
@@ -153,18 +158,22 @@ class ControlEndpoint:
         )
         return {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
 
-    async def _check_alert(self, alert_id: str) -> None:
-        """Check that there is such an alert; a store that cannot say holds up nobody who acts.
+    async def _alert(self, alert_id: str, caller: Caller) -> Mapping[str, str] | None:
+        """Whose the alert is; a store that cannot say holds up nobody who may acknowledge any.
 
         Raises:
-            ApiError: There is none.
+            ApiError: There is none, or it cannot be told whether the caller may.
         """
         try:
             async with asyncio.timeout(_KNOWN_WITHIN_S):
-                if await self._has_alert(alert_id):
-                    return
+                if (found := await self._alert_group(alert_id)) is not None:
+                    return found
         except (ApiError, TimeoutError):
-            return
+            if caller.bounds.teams or caller.bounds.owners:
+                raise ApiError(
+                    503, "whose alert it is cannot be told now; send the same again", "busy"
+                ) from None
+            return None
         raise ApiError(
             404,
             f"alert_id: there is no alert {alert_id}; take the id from its message or from GET /api/v1/alerts",

@@ -202,7 +202,16 @@ class ApiFigures:
         Raises:
             ApiError: The store cannot say.
         """
-        return bool(await self._store_reader.rows(queries.KNOWN_ALERT, alert=alert_id))
+        return await self.alert_group(alert_id) is not None
+
+    async def alert_group(self, alert_id: str) -> Row | None:
+        """Owner, team and subject of an alert; None if the store has none of this id.
+
+        Raises:
+            ApiError: The store cannot say.
+        """
+        found = await self._store_reader.rows(queries.KNOWN_ALERT, alert=alert_id)
+        return found[0] if found else None
 
     async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
         """Rows of alerts as objects."""

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
+from schemas.validate_tokens import TokenBounds
 from sinks.errors import LogFull, SinkBusy
 from streams.engine.settings import FUTURE_MS
 from streams.keys import OutgoingRecord
@@ -23,6 +24,7 @@ from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.ingest_body import (
     FORMS,
+    AcceptedEvent,
     BodyError,
     RefusedEvent,
     events_of,
@@ -32,7 +34,8 @@ from streams.web.packed_body import is_packed, unpacked_body
 from streams.web.received_body import ReceivedBody, received_body
 from streams.web.record_log import RecordLog
 from streams.web.request_rate import RequestRate
-from streams.web.scopes import Caller
+from streams.web.scopes import UNBOUND, Caller
+from streams.web.token_bounds import JobGroup, JobGroups, events_beyond
 
 BODY_MAX_BYTES: Final = 4 * 2**20
 #: For work on whole bodies, beside the loop, which others wait for. Threads of its own: those of the loop are few.
@@ -42,6 +45,8 @@ BURST: Final = 400
 PER_S: Final = 200
 #: Bytes of all requests of one sender that are being read, judged or written.
 IN_FLIGHT_MAX_BYTES: Final = 16 * 2**20
+#: Of all issued tokens together; one has at most as much as a token of the settings.
+ISSUED_IN_FLIGHT_MAX_BYTES: Final = 4 * IN_FLIGHT_MAX_BYTES
 _RETRY_AFTER_S: Final = 1
 _CLIENTS_MAX: Final = 1_024
 #: Events that are judged before the loop has its turn.
@@ -60,10 +65,11 @@ class SenderLimits:
 
     Args:
         share_bytes: Of the memory, for one address.
+        budget: Memory that several senders share; None: it is the sender's alone.
     """
 
-    def __init__(self, share_bytes: int | None = None) -> None:
-        self.budget = MemoryBudget(IN_FLIGHT_MAX_BYTES, share_bytes)
+    def __init__(self, share_bytes: int | None = None, budget: MemoryBudget | None = None) -> None:
+        self.budget = MemoryBudget(IN_FLIGHT_MAX_BYTES, share_bytes) if budget is None else budget
         #: One request at a time is unpacked and judged; senders take turns in the event loop.
         self.turn = asyncio.Lock()
 
@@ -75,6 +81,7 @@ class IngestEndpoint:
         log: Where records go; None: this process takes no events.
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
+        jobs: Whose jobs are, by which events of tokens of a team are judged.
     """
 
     def __init__(
@@ -82,14 +89,18 @@ class IngestEndpoint:
         log: RecordLog | None,
         wall_ms: Callable[[], int],
         now_ms: Callable[[], int],
+        jobs: JobGroups | None = None,
     ) -> None:
         self._log = log
+        self._jobs = jobs
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._rate = RequestRate(BURST, PER_S)
         self._of_token: defaultdict[str, SenderLimits] = defaultdict(
             SenderLimits
         )  # few: a token that is unknown gets no further
+        issued = MemoryBudget(ISSUED_IN_FLIGHT_MAX_BYTES, IN_FLIGHT_MAX_BYTES)
+        self._of_issued: defaultdict[str, SenderLimits] = defaultdict(lambda: SenderLimits(budget=issued))
         self._others: list[SenderLimits] = []
         #: events by `accepted` or the reason of their refusal
         self.outcomes: Counter[str] = Counter()
@@ -102,7 +113,8 @@ class IngestEndpoint:
     @property
     def bodies_evicted(self) -> int:
         """How many bodies made room for others."""
-        return sum(each.budget.evicted for each in (*self._of_token.values(), *self._others))
+        senders = (*self._of_token.values(), *self._of_issued.values(), *self._others)
+        return sum(each.evicted for each in {id(sender.budget): sender.budget for sender in senders}.values())
 
     async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:
         """Write the events of one request.
@@ -119,7 +131,7 @@ class IngestEndpoint:
                 events = events_of(body, request.content_type, topic, request.headers)
             except BodyError as fault:
                 raise ApiError(400, visible(str(fault))) from None
-            return await self.judged(events, topic, request.content_type, request.headers)
+            return await self.judged(events, topic, request.content_type, request.headers, caller.bounds)
 
         return await self.take_of(request, caller, judge)
 
@@ -132,6 +144,10 @@ class IngestEndpoint:
             ApiError: None of them was written, or Kafka may lack some.
         """
         self.check_rate(f"{caller.token} {caller.address}")
+        if caller.is_issued:
+            # There may be hundreds of them: together they hold so much, each its share.
+            sender = self._of_issued[caller.token]
+            return await self.take(request, sender, caller.token, judge)
         return await self.take(request, self._of_token[caller.token], caller.address, judge)
 
     async def take(
@@ -164,20 +180,38 @@ class IngestEndpoint:
             return await self._write(self._log, judged)
 
     async def judged(
-        self, events: list[msgspec.Raw], topic: str, content_type: str, headers: Mapping[str, str]
+        self,
+        events: list[msgspec.Raw],
+        topic: str,
+        content_type: str,
+        headers: Mapping[str, str],
+        bounds: TokenBounds = UNBOUND,
     ) -> JudgedEvents:
-        """Return the records of events, and why others have none."""
-        found = JudgedEvents([], [])
+        """Return the records of events, and why others have none.
+
+        Raises:
+            ApiError: Whose jobs are cannot be told, which the bounds need.
+        """
+        taken: list[AcceptedEvent] = []
+        refused: list[RefusedEvent] = []
         newest_ms = self._wall_ms() + FUTURE_MS
         for first in range(0, len(events), _AT_ONCE):
             part = events[first : first + _AT_ONCE]
             for each in records_of(part, first, topic, content_type, headers, newest_ms):
-                if isinstance(each, OutgoingRecord):
-                    found.records.append(each)
+                if isinstance(each, AcceptedEvent):
+                    taken.append(each)
                 else:
-                    found.refused.append(each)
+                    refused.append(each)
             await asyncio.sleep(0)
-        return found
+        if bounds == UNBOUND:
+            return JudgedEvents([each.record for each in taken], refused)
+        beyond = await events_beyond(taken, bounds, self._groups_of)
+        indexes = {each.index for each in beyond}
+        refused = sorted([*refused, *beyond], key=lambda each: each.index)
+        return JudgedEvents([each.record for each in taken if each.index not in indexes], refused)
+
+    async def _groups_of(self, job_ids: Sequence[str]) -> Mapping[str, JobGroup]:
+        return {} if self._jobs is None else await self._jobs.of(job_ids)
 
     async def _write(self, log: RecordLog, judged: JudgedEvents) -> web.Response:
         records, refused = judged

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schemas.decode import decode
+from schemas.events import Event
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.wire_types import MAX_KEY_BYTES
@@ -41,6 +42,14 @@ class RefusedEvent(msgspec.Struct):
     reason: str
     field: str
     detail: str
+
+
+class AcceptedEvent(msgspec.Struct, frozen=True):
+    """An event that is well-formed, with its record; `index` counts from 0."""
+
+    index: int
+    record: OutgoingRecord
+    event: Event
 
 
 class _Addressed(msgspec.Struct):
@@ -85,7 +94,7 @@ def records_of(
     content_type: str,
     headers: Mapping[str, str],
     newest_allowed_ms: int,
-) -> Iterator[OutgoingRecord | RefusedEvent]:
+) -> Iterator[AcceptedEvent | RefusedEvent]:
     """Yield for each event its record, or why it has none; `first` is the index of the first one."""
     envelope: list[tuple[str, bytes | None]] = (
         [("content-type", STRUCTURED.encode())] if content_type != PLAIN else _envelope(headers)
@@ -112,7 +121,7 @@ def records_of(
             yield RefusedEvent(index, found.reason, field[1] if field else "", found.detail)
             continue
         key = key_of(Topic(name), value)[:MAX_KEY_BYTES]
-        yield OutgoingRecord(Topic(name), key, value, [*envelope])
+        yield AcceptedEvent(index, OutgoingRecord(Topic(name), key, value, [*envelope]), found)
 
 
 def _envelope(headers: Mapping[str, str]) -> list[tuple[str, bytes | None]]:

@@ -21,8 +21,8 @@ from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.http_protocol import hold_back, trust
 from streams.web.packed_body import check_encoding
 from streams.web.places import Client
-from streams.web.scopes import Caller, Scope
-from streams.web.security import HEADERS, RequestGuard, is_data
+from streams.web.scopes import Caller
+from streams.web.security import HEADERS, Needed, RequestGuard, is_data
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,7 @@ def client_of(request: web.Request) -> Client:
     return Client(caller.token, caller.address)
 
 
-def middleware(
-    guard: RequestGuard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]
-) -> Middleware:
+def middleware(guard: RequestGuard, scopes: Mapping[str, Needed], now_ms: Callable[[], int]) -> Middleware:
     """The server's only middleware; `scopes` has every path, None where it is open to all."""
     was_ready = False
 
@@ -78,7 +76,7 @@ def middleware(
 
 
 async def _answered(
-    request: web.Request, handler: Handler, guard: RequestGuard, scopes: Mapping[str, Scope | None]
+    request: web.Request, handler: Handler, guard: RequestGuard, scopes: Mapping[str, Needed]
 ) -> web.StreamResponse:
     try:
         if sum(len(name) + len(value) for name, value in request.raw_headers) > HEADER_MAX_BYTES:

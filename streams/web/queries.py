@@ -231,7 +231,7 @@ FROM alerts FINAL WHERE alert_id = {{alert:String}}
 {SETTINGS}"""
 
 KNOWN_ALERT: Final = f"""
-SELECT 1 AS known FROM alerts WHERE alert_id = {{alert:String}} LIMIT 1
+SELECT owner, team, subject_name FROM alerts WHERE alert_id = {{alert:String}} ORDER BY version DESC LIMIT 1
 {SETTINGS}"""
 
 DELIVERIES: Final = f"""

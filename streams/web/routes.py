@@ -44,8 +44,8 @@ from streams.web.parameters import instant, known_alert, parameters
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint
-from streams.web.scopes import Scope
-from streams.web.security import COOKIE, RequestGuard
+from streams.web.scopes import CONTROL_SCOPES, Scope
+from streams.web.security import COOKIE, Needed, RequestGuard
 from streams.web.server_metrics import ServerFacts
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
@@ -63,6 +63,8 @@ _FACTS_WITHIN_S: Final = 3.0
 _STREAM_SEND_BYTES: Final = 128 * 1024
 _HOW_TO_WRITE: Final = "web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
 OPEN: Final = None
+#: What any of its kinds needs; each is judged once its kind is known.
+CONTROLS: Final = frozenset(CONTROL_SCOPES.values())
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    scope: Scope | None  # OPEN: public
+    scope: Needed  # OPEN: public; of several: one of them
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -160,17 +162,17 @@ class Routes:
             Route("POST", "/api/v1/session", Scope.READ, self._session),
             Route("GET", "/api/v1/tables", Scope.READ, self._tables),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
-            Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
-            Route("POST", "/api/v1/receivers/test", Scope.WRITE, self._receivers),
-            Route("POST", "/api/v1/events", Scope.WRITE, self._events),
-            Route("POST", "/api/v1/bills", Scope.WRITE, self._bills),
-            Route("POST", "/api/v1/bills/pieces", Scope.WRITE, self._bill_piece),
-            Route("POST", "/api/v1/bills/allocations", Scope.WRITE, self._bill_allocations),
-            Route("POST", "/api/v1/closings", Scope.WRITE, self._close_month),
+            Route("POST", "/api/v1/controls", CONTROLS, self._controls),
+            Route("POST", "/api/v1/receivers/test", Scope.LIMIT, self._receivers),
+            Route("POST", "/api/v1/events", Scope.INGEST, self._events),
+            Route("POST", "/api/v1/bills", Scope.LIMIT, self._bills),
+            Route("POST", "/api/v1/bills/pieces", Scope.LIMIT, self._bill_piece),
+            Route("POST", "/api/v1/bills/allocations", Scope.INGEST, self._bill_allocations),
+            Route("POST", "/api/v1/closings", Scope.INGEST, self._close_month),
             Route("GET", "/api/v1/closings/{month:[^/]+}", Scope.QUERY, self._closing),
             # Open to all: they check a secret of their own, which is no token.
-            Route("POST", "/v1/traces", Scope.WRITE, self._traces),
-            Route("POST", "/v1/metrics", Scope.WRITE, self._otlp_metrics),
+            Route("POST", "/v1/traces", Scope.INGEST, self._traces),
+            Route("POST", "/v1/metrics", Scope.INGEST, self._otlp_metrics),
             Route("POST", "/api/v1/act", OPEN, self._act),
             Route("POST", "/api/v1/hooks/github", OPEN, self._github),
             Route("POST", "/api/v1/hooks/gitlab", OPEN, self._gitlab),
@@ -179,9 +181,9 @@ class Routes:
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
 
-    def add_to(self, app: web.Application) -> dict[str, Scope | None]:
+    def add_to(self, app: web.Application) -> dict[str, Needed]:
         """Register every route; return the scopes by aiohttp's names of the paths."""
-        scopes: dict[str, Scope | None] = {}
+        scopes: dict[str, Needed] = {}
         for method, path, scope, handler in self.table():
             if method == "GET":
                 route = app.router.add_get(path, handler, allow_head=path != "/api/v1/stream")

@@ -1,4 +1,7 @@
-"""Tokens and the scopes that each grants; a session of the page has those of its token."""
+"""Tokens, the scopes that each grants and what each may name; a session of the page may read if its token may.
+
+Tokens are those of the settings, that of a data directory, and those that `trainfare tokens` issues by records of `controls`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from pydantic import SecretStr
 
+from schemas.events import ControlEvent
+from schemas.validate_tokens import TOKEN_FORM, IssuedToken, TokenBounds, hash_of, issued_token
 from streams.config.live import WebSettings
 
 
@@ -22,15 +28,34 @@ class Scope(StrEnum):
     METRICS = "metrics"
     READ = "read"
     QUERY = "query"
-    WRITE = "write"
+    INGEST = "ingest"  # events, OpenTelemetry, what a source has read
+    ACT = "act"  # acknowledge, silence, plan, receipts
+    LIMIT = "limit"  # budgets, overrides, tests of receivers, bills
+    ADMIN = "admin"  # all of these
 
 
 ALL: Final = frozenset(Scope)
+#: What `web.write_token` has.
+WRITING: Final = frozenset({Scope.INGEST, Scope.ACT, Scope.LIMIT})
+#: The scope that each kind of control needs over HTTP; the others come through the topic alone.
+CONTROL_SCOPES: Final[Mapping[str, Scope]] = {
+    "ack": Scope.ACT,
+    "silence": Scope.ACT,
+    "planned": Scope.ACT,
+    "receipt": Scope.ACT,
+    "budget": Scope.LIMIT,
+    "override": Scope.LIMIT,
+    "source": Scope.INGEST,
+}
 #: Scopes of everybody on a loopback address while no token is set.
 OPEN_ON_LOOPBACK: Final = frozenset({Scope.METRICS, Scope.READ})
 #: The content of the page's cookie: the second in which it ends, and a MAC of it.
-SESSION_FORM: Final = re.compile(r"([0-9]{1,12})\.([0-9a-f]{64})", re.ASCII)
+#: Of an issued token also its name.
+SESSION_FORM: Final = re.compile(r"([0-9]{1,12})\.([0-9a-f]{64})(?:\.([a-z0-9._-]{1,64}))?", re.ASCII)
 LOCAL_NAME: Final = "local token"
+#: Before the name of an issued token, where a record says by whom; no setting begins so.
+ISSUED: Final = "token/"
+UNBOUND: Final = TokenBounds()
 
 
 @dataclass(frozen=True)
@@ -41,6 +66,16 @@ class Caller:
     token: str = ""  # name of its setting; empty: none was presented
     scopes: frozenset[Scope] = frozenset()
     until_ms: int | None = None  # when its session ends; None: a token has no end
+    bounds: TokenBounds = UNBOUND
+
+    def has(self, scope: Scope) -> bool:
+        """Whether it has a scope."""
+        return scope in self.scopes
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether its token is one of `trainfare tokens`."""
+        return self.token.startswith(ISSUED)
 
 
 @dataclass(frozen=True)
@@ -51,6 +86,69 @@ class Session:
     until_ms: int
 
 
+class IssuedTokens:
+    """The issued tokens in force, by hash and by name; built anew when a record changes them."""
+
+    def __init__(self, records: IssuedRecords) -> None:
+        self._records = records
+        self._built_of: Mapping[bytes, ControlEvent] | None = None
+        self._by_hash: dict[str, IssuedToken] = {}
+        self._by_name: dict[str, IssuedToken] = {}
+        self._granted: frozenset[Scope] = frozenset()
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any, or may be."""
+        return not self._is_read() or bool(self._by_hash)
+
+    def grant(self, scopes: frozenset[Scope]) -> bool:
+        """Whether one of them has one of the scopes, or may have."""
+        return not self._is_read() or bool(self._granted & scopes)
+
+    def of_hash(self, hashed: str) -> IssuedToken | None:
+        """The token of a hash, which may have ended; None: there is none.
+
+        Raises:
+            TokensNotReadError: They are not read yet.
+        """
+        self._check_read()
+        return self._by_hash.get(hashed)
+
+    def of_name(self, name: str) -> IssuedToken:
+        """The token of a name, without hashes if there is none.
+
+        Raises:
+            TokensNotReadError: They are not read yet.
+        """
+        self._check_read()
+        return self._by_name.get(name, IssuedToken(name, frozenset(), UNBOUND, {}))
+
+    def _check_read(self) -> None:
+        if not self._is_read():
+            raise TokensNotReadError
+
+    def _is_read(self) -> bool:
+        records = self._records()
+        if records is not None and records is not self._built_of:
+            # Of a hash that several have, none holds: whoever copied a record has no token.
+            found = [issued_token(each) for each in records.values()]
+            counts = Counter(hashed for each in found for hashed in each.hashes)
+            self._by_name = {each.name: each for each in found}
+            self._by_hash = {hashed: each for each in found for hashed in each.hashes if counts[hashed] == 1}
+            self._granted = frozenset(scope for each in self._by_hash.values() for scope in _scopes_of(each))
+            self._built_of = records
+        return records is not None
+
+
+def _scopes_of(issued: IssuedToken) -> frozenset[Scope]:
+    scopes = frozenset(Scope(each) for each in issued.scopes)
+    return ALL if Scope.ADMIN in scopes else scopes
+
+
+def _issued_caller(issued: IssuedToken, address: str) -> Caller:
+    return Caller(address, f"{ISSUED}{issued.name}", _scopes_of(issued), bounds=issued.bounds)
+
+
 @dataclass(frozen=True)
 class _Known:
     name: str
@@ -59,48 +157,125 @@ class _Known:
     session_key: bytes  # derived from the token, which cannot be recovered from it
 
 
-class Tokens:
-    """The tokens of one worker."""
+#: Issued tokens by the keys of their records; None: they are not read yet.
+IssuedRecords = Callable[[], Mapping[bytes, ControlEvent] | None]
 
-    def __init__(self, settings: WebSettings, local_token: str | None) -> None:
+
+class TokensNotReadError(Exception):
+    """A token may be an issued one, and these are not read yet."""
+
+
+class EndedTokenError(Exception):
+    """The token was right, and has expired."""
+
+
+class Tokens:
+    """The tokens of one worker.
+
+    Args:
+        settings: The tokens of the settings.
+        local_token: One with all scopes beside them; None: there is none.
+        issued: The records of issued tokens.
+        wall_ms: The time of day, by which they expire.
+    """
+
+    def __init__(
+        self,
+        settings: WebSettings,
+        local_token: str | None,
+        issued: IssuedRecords = dict,
+        wall_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._key = secrets.token_bytes(32)
         self._known = [
             _Known(name, scopes, self._digest(token), _session_key(token))
             for name, scopes, token in _all(settings, local_token)
         ]
+        self._issued = IssuedTokens(issued)
+        self._wall_ms = wall_ms
+        # What is kept of an issued token must not be enough to make a session of it.
+        link_key = settings.act_link_key
+        self._session_secret = secrets.token_bytes(32) if link_key is None else _session_key(_text(link_key))
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._known) or self._issued.any
 
-    def grant(self, scope: Scope) -> bool:
-        """Whether any token has this scope."""
-        return any(scope in each.scopes for each in self._known)
+    def grant(self, *scopes: Scope) -> bool:
+        """Whether any token has one of these scopes, or may have: issued ones are not read yet."""
+        return any(each.scopes.intersection(scopes) for each in self._known) or self._issued.grant(
+            frozenset(scopes)
+        )
 
     def of_token(self, given: str, address: str) -> Caller | None:
-        """The caller with this token; None if it is unknown."""
+        """The caller with this token; None if it is unknown.
+
+        Raises:
+            TokensNotReadError: It looks like an issued one, and these are not read yet.
+            EndedTokenError: It has expired.
+        """
         digest = self._digest(given)
         # All are compared, so that the time does not reveal which one matched.
         found = [each for each in self._known if hmac.compare_digest(digest, each.token)]
-        return Caller(address, found[0].name, found[0].scopes) if found else None
+        if found:
+            return Caller(address, found[0].name, found[0].scopes)
+        if not TOKEN_FORM.fullmatch(given):
+            return None
+        # Looked up by its hash, whose digits nobody chooses: the time tells nothing of any token.
+        hashed = hash_of(given)
+        issued = self._issued.of_hash(hashed)
+        if issued is None:
+            return None
+        ends_ms = issued.hashes[hashed]
+        if ends_ms is not None and self._wall_ms() >= ends_ms:
+            raise EndedTokenError
+        return _issued_caller(issued, address)
+
+    def session(self, given: str, until_ms: int) -> Session | None:
+        """A session of the page for a right token; None: it is unknown.
+
+        Raises:
+            TokensNotReadError: As of `of_token`.
+            EndedTokenError: As of `of_token`.
+        """
+        caller = self.of_token(given, "")
+        if caller is None or not caller.is_issued:
+            return None if caller is None else session_of(given, until_ms)
+        hashed, name = hash_of(given), caller.token.removeprefix(ISSUED)
+        ends_ms = self._issued.of_name(name).hashes[hashed]
+        until_s = (until_ms if ends_ms is None else min(ends_ms, until_ms)) // 1_000
+        return Session(f"{until_s}.{_session_mac(self._issued_key(hashed), until_s)}.{name}", until_s * 1_000)
 
     def of_session(self, given: str, address: str) -> Caller | None:
         """The caller with this page session, whether it has ended or not; None if it is unknown.
 
         It may only read, whatever its token allows: a browser sends its cookies to every port of a host, and so to
         servers of other users of this machine.
+
+        Raises:
+            TokensNotReadError: It is of an issued token, and these are not read yet.
         """
         match = SESSION_FORM.fullmatch(given)
         if match is None:
             return None
         until_s, shown = int(match[1]), self._digest(match[2])
+        if match[3] is not None:
+            issued = self._issued.of_name(match[3])
+            keys = [self._issued_key(each) for each in issued.hashes]
+            callers = [_issued_caller(issued, address)] * len(keys)
+        else:
+            keys = [each.session_key for each in self._known]
+            callers = [Caller(address, each.name, each.scopes) for each in self._known]
         found = [
-            each
-            for each in self._known
-            if hmac.compare_digest(shown, self._digest(_session_mac(each.session_key, until_s)))
+            caller
+            for key, caller in zip(keys, callers, strict=True)
+            if hmac.compare_digest(shown, self._digest(_session_mac(key, until_s)))
         ]
         if not found:
             return None
-        return Caller(address, found[0].name, found[0].scopes & {Scope.READ}, until_s * 1_000)
+        return Caller(address, found[0].token, found[0].scopes & {Scope.READ}, until_s * 1_000)
+
+    def _issued_key(self, hashed: str) -> bytes:
+        return hmac.digest(self._session_secret, hashed.encode(), "sha256")
 
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), "sha256")
@@ -123,7 +298,8 @@ def _session_mac(key: bytes, until_s: int) -> str:
 def _all(settings: WebSettings, local_token: str | None) -> Iterator[tuple[str, frozenset[Scope], str]]:
     for name, token in settings.tokens().items():
         # web.token has all scopes; the others are named after theirs.
-        scopes = ALL if name == "token" else frozenset({Scope(name.removesuffix("_token"))})
+        scope = name.removesuffix("_token")
+        scopes = ALL if name == "token" else WRITING if scope == "write" else frozenset({Scope(scope)})
         yield f"web.{name}", scopes, _text(token)
     if local_token is not None:
         yield LOCAL_NAME, ALL, local_token

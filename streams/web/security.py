@@ -6,14 +6,24 @@ It must not let a secret into a response or a log line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from streams.config.live import WebSettings, is_loopback
 from streams.errors import WrongUseError
 from streams.web.address import group_of, is_one_of, proxies_of
 from streams.web.errors import ApiError
-from streams.web.scopes import OPEN_ON_LOOPBACK, SESSION_FORM, Caller, Scope, Session, Tokens, session_of
+from streams.web.scopes import (
+    OPEN_ON_LOOPBACK,
+    SESSION_FORM,
+    Caller,
+    EndedTokenError,
+    IssuedRecords,
+    Scope,
+    Session,
+    Tokens,
+    TokensNotReadError,
+)
 from streams.web.token_guesses import TokenGuesses
 
 COOKIE: Final = "trainfare_session"
@@ -21,8 +31,13 @@ COOKIE: Final = "trainfare_session"
 GUESS_DELAY_S: Final = 1.0
 FOREVER_MS: Final = 2**53
 WRITE_OFF: Final = (
-    "nothing may be written: no token has the scope `write`; set web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
+    "nothing may be written: no token has the scope {scope}; set web.write_token (TRAINFARE_WEB_WRITE_TOKEN), or issue one: "
+    "trainfare tokens create"
 )
+#: What no session and no loopback address is enough for.
+_WRITING: Final = frozenset({Scope.INGEST, Scope.ACT, Scope.LIMIT})
+#: What a path needs: a scope, one of several, or nothing.
+Needed: TypeAlias = Scope | frozenset[Scope] | None
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -45,10 +60,10 @@ def check_bind(settings: WebSettings) -> None:
     Raises:
         WrongUseError: Others can reach it, and no token is set.
     """
-    if not is_loopback(settings.bind) and not settings.tokens():
+    if not is_loopback(settings.bind) and not settings.tokens() and not settings.require_token:
         raise WrongUseError(
             f"web.bind {settings.bind} can be reached by others: set web.token too (TRAINFARE_WEB_TOKEN), "
-            "or bind to 127.0.0.1"
+            "or web.require_token = true where tokens are issued (trainfare tokens), or bind to 127.0.0.1"
         )
 
 
@@ -64,7 +79,8 @@ class RequestGuard:
         settings: The listening address and the tokens.
         local_token: A token with all scopes beside those of the settings; None: there is none.
         now_ms: A monotonic clock.
-        wall_ms: The time of day, by which sessions of the page end.
+        wall_ms: The time of day, by which sessions of the page end, and issued tokens.
+        issued: The records of issued tokens.
     """
 
     def __init__(
@@ -73,10 +89,12 @@ class RequestGuard:
         local_token: str | None,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int] = lambda: 0,
+        issued: IssuedRecords = dict,
     ) -> None:
-        self._tokens = Tokens(settings, local_token)
+        self._tokens = Tokens(settings, local_token, issued, wall_ms)
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
-        self._open = frozenset[Scope]() if settings.tokens() or self._hosts is None else OPEN_ON_LOOPBACK
+        is_closed = settings.tokens() or settings.require_token or self._hosts is None
+        self._open = frozenset[Scope]() if is_closed else OPEN_ON_LOOPBACK
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._session_ms = settings.session_ms
         self._proxies = proxies_of(settings.trusted_proxies)
@@ -85,8 +103,8 @@ class RequestGuard:
 
     @property
     def may_write(self) -> bool:
-        """Whether any token has the scope `write`."""
-        return self._tokens.grant(Scope.WRITE)
+        """Whether any token may act or limit."""
+        return self._tokens.grant(Scope.ACT, Scope.LIMIT)
 
     @property
     def session_s(self) -> int:
@@ -118,36 +136,37 @@ class RequestGuard:
 
     def caller(
         self,
-        scope: Scope | None,
+        needed: Needed,
         remote: str,
         headers: Mapping[str, str],
         cookies: Callable[[], Mapping[str, str]],
     ) -> Caller:
         """The client.
 
-        `scope` None: the path is open to all, whatever token is presented; a wrong one is counted anyway.
+        `needed` None: the path is open to all, whatever token is presented; a wrong one is counted anyway.
 
         Raises:
             ApiError: The client does not have the scope.
         """
         address = group_of(remote)
-        if scope is Scope.WRITE and not self.may_write:
-            raise ApiError(403, WRITE_OFF, "acting_off")
-        is_open = scope is None or scope in self._open
+        scopes = frozenset({needed}) if isinstance(needed, Scope) else needed
+        if scopes is not None and scopes <= _WRITING and not self._tokens.grant(*scopes):
+            raise ApiError(403, WRITE_OFF.format(scope=_named(scopes)), "acting_off")
+        is_open = scopes is None or scopes <= self._open
         caller, is_wrong = self._shown(address, headers, cookies, is_open=is_open)
         wait_s = self.guesses.wrong(address, self._now_ms()) if is_wrong else 0
-        if is_open:
+        if is_open or scopes is None:
             return caller
         if wait_s:
             raise _too_many_guesses(wait_s)
         if not caller.token:
             raise ApiError(
                 401,
-                f"show a token with the scope `{scope}`: Authorization: Bearer ...; it is web.token of the worker, "
+                f"show a token with the scope {_named(scopes)}: Authorization: Bearer ...; it is web.token of the worker, "
                 "or in the file `token` of its data directory",
             )
-        if scope not in caller.scopes:
-            raise ApiError(403, f"this token does not have the scope `{scope}`")
+        if not scopes & caller.scopes:
+            raise ApiError(403, f"this token does not have the scope {_named(scopes)}")
         return caller
 
     def _shown(
@@ -162,7 +181,12 @@ class RequestGuard:
         nobody = Caller(address)
         scheme, _, given = headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and given.strip():
-            found = self._tokens.of_token(given.strip(), address)
+            try:
+                found = self._of_token(given.strip(), address)
+            except ApiError:
+                if is_open:
+                    return nobody, False
+                raise
             return (found, False) if found else (nobody, True)
         # A browser sends its cookie long after the token has changed: on a public path that is no guess.
         session = "" if is_open else cookies().get(COOKIE, "")
@@ -170,10 +194,21 @@ class RequestGuard:
             return nobody, False
         if not SESSION_FORM.fullmatch(session):  # of an earlier version, or of another program on this host
             return nobody, False
-        found = self._tokens.of_session(session, address)
+        try:
+            found = self._tokens.of_session(session, address)
+        except TokensNotReadError:
+            raise _not_read() from None
         if found is None:
             return nobody, True
         return (found if self.left_ms(found) > 0 else nobody), False
+
+    def _of_token(self, given: str, address: str) -> Caller | None:
+        try:
+            return self._tokens.of_token(given, address)
+        except TokensNotReadError:
+            raise _not_read() from None
+        except EndedTokenError:
+            raise ApiError(401, "this token has expired; trainfare tokens rotate makes another") from None
 
     def left_ms(self, caller: Caller) -> int:
         """Return for how long the caller's session goes on; a token has no end, and a shorter setting holds at once."""
@@ -209,12 +244,22 @@ class RequestGuard:
         address = group_of(remote)
         if not self._tokens:
             return None
-        if self._tokens.of_token(token, address) is not None:
-            return session_of(token, self._wall_ms() + self._session_ms)
+        if self._of_token(token, address) is not None:
+            return self._tokens.session(token, self._wall_ms() + self._session_ms)
         wait_s = self.guesses.wrong(address, self._now_ms())
         if wait_s:
             raise _too_many_guesses(wait_s)
         raise ApiError(401, "this is no token of this worker (web.token)")
+
+
+def _not_read() -> ApiError:
+    return ApiError(
+        503, "issued tokens are read from the topic `controls`, which is not done yet", "starting"
+    )
+
+
+def _named(scopes: frozenset[Scope]) -> str:
+    return " or ".join(f"`{each}`" for each in Scope if each in scopes)
 
 
 def _too_many_guesses(wait_s: int) -> ApiError:

@@ -43,12 +43,13 @@ from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
 from streams.web.routes import Parts, Routes
-from streams.web.scopes import Scope
-from streams.web.security import RequestGuard, check_bind
+from streams.web.scopes import IssuedRecords
+from streams.web.security import Needed, RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
+from streams.web.token_bounds import JobGroups
 from streams.worker.health.worker_status import WorkerStatus
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class WebServer:
         local_token: str | None = None,
         controls: RecordLog | None = None,
         standing: Callable[[], Standing] = dict,
+        issued: IssuedRecords = dict,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         receivers: Callable[[], ReceiverTester | None] = lambda: None,
@@ -94,6 +96,7 @@ class WebServer:
             StoreReader(store, "health", 1),
             StoreReader(store, "bills", 1),
             StoreReader(store, "estimates", 2),
+            StoreReader(store, "ingest", 1),
         ]
         # A process that writes no controls meters no log of its own: it is a demo, which ends with its store.
         self._bills = BillEndpoint(
@@ -103,7 +106,7 @@ class WebServer:
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
         job_list = JobList(self._readers[0], figures)
-        guard = RequestGuard(settings, local_token, now_ms, wall_ms)
+        guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:
@@ -122,8 +125,8 @@ class WebServer:
         self.broadcaster = Broadcaster(
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
-        ingest = IngestEndpoint(events, wall_ms, now_ms)
-        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert, standing)
+        ingest = IngestEndpoint(events, wall_ms, now_ms, JobGroups(self._readers[4], now_ms))
+        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.alert_group, standing)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
         routes = Routes(
@@ -160,7 +163,7 @@ class WebServer:
                 ),
             )
         )
-        scopes: dict[str, Scope | None] = {}
+        scopes: dict[str, Needed] = {}
         app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(add_headers)
         scopes |= routes.add_to(app)

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from schemas.escaping import visible
 from schemas.reasons import Reason
+from schemas.validate_tokens import TokenBounds
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
 from streams.web.encode import to_json
@@ -52,7 +53,7 @@ class OtlpEndpoint:
 
         async def records(body: bytes, faults: Faults) -> list[OutgoingRecord]:
             events, owners = await BODY_THREADS.run(_span_events, form, body, faults)
-            judged = await self._judged(events)
+            judged = await self._judged(events, caller.bounds)
             refused = {owners[each.index]: each for each in reversed(judged.refused)}
             for each in reversed(refused.values()):  # the first of each span
                 faults.reject(each.detail, each.reason)
@@ -69,30 +70,32 @@ class OtlpEndpoint:
         form = _form(_POINTS, request)
 
         async def records(body: bytes, faults: Faults) -> list[OutgoingRecord]:
-            return await self._of_points(await BODY_THREADS.run(form, body, faults), faults)
+            return await self._of_points(await BODY_THREADS.run(form, body, faults), faults, caller.bounds)
 
         return await self._take(request, caller, records, "rejectedDataPoints")
 
-    async def _of_points(self, points: Sequence[Point], faults: Faults) -> list[OutgoingRecord]:
+    async def _of_points(
+        self, points: Sequence[Point], faults: Faults, bounds: TokenBounds
+    ) -> list[OutgoingRecord]:
         """The records of points. One that makes its job's event a bad one does not cost the job's other points."""
         heartbeats, events = await BODY_THREADS.run(_heartbeats, points, faults)
-        judged = await self._judged(events)
+        judged = await self._judged(events, bounds)
         suspects = [point for each in judged.refused for point in heartbeats[each.index].points]
         if not suspects:
             return judged.records
-        alone = await self._judged(await BODY_THREADS.run(_alone, suspects))
+        alone = await self._judged(await BODY_THREADS.run(_alone, suspects), bounds)
         bad = {each.index for each in alone.refused}
         for each in alone.refused:
             faults.reject(f"{suspects[each.index].metric[:80]}: {each.detail}", each.reason)
         good = [point for index, point in enumerate(suspects) if index not in bad]
         heartbeats, events = await BODY_THREADS.run(_heartbeats, good, faults)
-        together = await self._judged(events)
+        together = await self._judged(events, bounds)
         for each in together.refused:
             faults.reject(each.detail, each.reason, len(heartbeats[each.index].points))
         return [*judged.records, *together.records]
 
-    async def _judged(self, events: list[msgspec.Raw]) -> JudgedEvents:
-        return await self._ingest.judged(events, Topic.JOBS, PLAIN, _NO_HEADERS)
+    async def _judged(self, events: list[msgspec.Raw], bounds: TokenBounds) -> JudgedEvents:
+        return await self._ingest.judged(events, Topic.JOBS, PLAIN, _NO_HEADERS, bounds)
 
     async def _take(
         self,

@@ -21,6 +21,7 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
 from schemas.validate_sources import is_source
+from schemas.validate_tokens import is_token
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
@@ -89,6 +90,7 @@ class _Read:
 
     book: PriceBook
     controls: dict[bytes, ControlEvent] = field(default_factory=dict)
+    tokens: dict[bytes, ControlEvent] = field(default_factory=dict)  # replaced where it changes
     next: dict[str, int] = field(default_factory=dict)
     log_ms: dict[str, int] = field(default_factory=dict)  # of each topic
 
@@ -134,6 +136,8 @@ class ReferenceReader:
         #: Topic -> (end offset when it was last read to the end, log time of its newest record).
         self.read_to: Mapping[str, int] = {}
         self.newest_ms: Mapping[str, int] = {}
+        #: Issued access tokens by key; None until both topics were read to their end. Replaced as a whole.
+        self.tokens: Mapping[bytes, ControlEvent] | None = None
 
     @property
     def base(self) -> Mapping[str, int]:
@@ -215,6 +219,7 @@ class ReferenceReader:
                 _call_soon(loop, self._on_news, self._fold(messages))
                 messages = []
             if not unread:
+                self.tokens = self._read.tokens
                 _call_soon(loop, self._ready.set)
 
     def _poll(self, consumer: Consumer) -> list[Message]:
@@ -231,6 +236,7 @@ class ReferenceReader:
         price_log: list[tuple[int, PriceEvent]] = []
         control_log: list[tuple[int, bytes, ControlEvent | None]] = []
         control_offsets: list[int] = []
+        tokens = read.tokens
         for message in messages:
             event = self._decode(message)
             if isinstance(event, Invalid):
@@ -243,12 +249,19 @@ class ReferenceReader:
                 standing = None if message.value() is None else event
                 if is_source(_key(message), standing):
                     pass  # nothing that people set: stored, and in force for nobody
+                elif is_token(_key(message), standing):
+                    tokens = {**tokens} if tokens is read.tokens else tokens
+                    if standing is None:
+                        tokens.pop(_key(message), None)
+                    else:
+                        tokens[_key(message)] = standing
                 elif standing is None:
                     read.controls.pop(_key(message), None)
                 else:
                     read.controls[_key(message)] = standing
                 control_log.append((read.log_ms[Topic.CONTROLS], _key(message), standing))
                 control_offsets.append(self._place(message)[1])
+        read.tokens = tokens
         before = read.book
         read.book = book = before.with_events(prices)
         revised = [event for event in prices if book.is_current(event)] if book is not before else []

@@ -1,0 +1,113 @@
+"""Checks the controls of kind `token`: access tokens that `trainfare tokens` issues, by their hash and never by their text."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from schemas.events import ControlEvent
+from schemas.reasons import Reason
+from schemas.refusal import refuse, refuse_missing
+
+TOKEN: Final = "token"  # noqa: S105 - the name of a kind
+KEY_PREFIX: Final = b"token/"
+#: What a token may be issued for; `admin` has all.
+SCOPES: Final = ("metrics", "read", "query", "ingest", "act", "limit", "admin")
+#: Of one bound.
+MAX_BOUND: Final = 100
+#: The text of a token: 256 random bits, so that its hash can be looked up by nobody who lacks it.
+TOKEN_FORM: Final = re.compile(r"trainfare_[A-Za-z0-9_-]{43}", re.ASCII)
+NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+
+_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
+_FIELDS: Final = frozenset(
+    {"hash", "scopes", *_BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment"}
+)
+
+
+class TokenBounds(NamedTuple):
+    """What a token may name; an empty bound is none."""
+
+    teams: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    job_prefixes: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+class IssuedToken(NamedTuple):
+    """An issued token in force; `hashes` has the instant at which each ends (ms since 1970), None: never."""
+
+    name: str
+    scopes: frozenset[str]
+    bounds: TokenBounds
+    hashes: Mapping[str, int | None]
+
+
+def is_token(key: bytes, event: ControlEvent | None) -> bool:
+    """Whether a record of `controls` issues, changes or forgets a token: no alert or budget depends on it."""
+    return key.startswith(KEY_PREFIX) and (event is None or event.kind == TOKEN)
+
+
+def hash_of(token: str) -> str:
+    """What is kept of a token: its SHA-256 in hexadecimal digits. A slow hash would add nothing to 256 random bits."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def issued_token(event: ControlEvent) -> IssuedToken:
+    """The token of a checked record; of a revoked one it has no hash."""
+    value: Mapping[str, Any] = event.value
+    hashes: dict[str, int | None] = {}
+    if not value.get("revoked", False):
+        expires_ms = value.get("expires_ms")
+        if former := value.get("former_hash"):
+            ends_ms = int(value["former_until_ms"])
+            hashes[former] = ends_ms if expires_ms is None else min(ends_ms, expires_ms)
+        hashes[value["hash"]] = expires_ms
+    bounds = TokenBounds(*(tuple(value.get(name, ())) for name in _BOUNDS))
+    return IssuedToken(event.name, frozenset(value["scopes"]), bounds, hashes)
+
+
+def check_token(name: str, value: Mapping[str, object]) -> None:
+    """Check the fields of a record.
+
+    Raises:
+        RefusedError: One is missing or invalid. No value is in its words: the hash is nobody's to read.
+    """
+    if not NAME_FORM.fullmatch(name):
+        refuse(Reason.out_of_range, "name", name, "a name of a-z, 0-9, `.`, `_`, `-`, at most 64 characters")
+    for field in value:
+        if field not in _FIELDS:
+            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
+    scopes = value.get("scopes")
+    if scopes is None:
+        refuse_missing("scopes", f"some of {', '.join(SCOPES)}")
+    if not isinstance(scopes, list) or not scopes or not all(each in SCOPES for each in scopes):
+        refuse(Reason.unknown_value, "scopes", "***", f"some of {', '.join(SCOPES)}")
+    for bound in _BOUNDS:
+        given = value.get(bound, [])
+        if (
+            not isinstance(given, list)
+            or len(given) > MAX_BOUND
+            or not all(isinstance(each, str) and each for each in given)
+        ):
+            refuse(Reason.wrong_type, bound, "***", f"at most {MAX_BOUND} names")
+    _check_hash("hash", value.get("hash"))
+    if value.get("former_hash") is not None:
+        _check_hash("former_hash", value["former_hash"])
+        _check_instant("former_until_ms", value.get("former_until_ms"))
+    if value.get("expires_ms") is not None:
+        _check_instant("expires_ms", value["expires_ms"])
+    if not isinstance(value.get("revoked", False), bool):
+        refuse(Reason.wrong_type, "revoked", "***", "true or false")
+
+
+def _check_hash(field: str, given: object) -> None:
+    if not isinstance(given, str) or not _HASH.fullmatch(given):
+        refuse(Reason.wrong_type, field, "***", "64 hexadecimal digits, the SHA-256 of the token")
+
+
+def _check_instant(field: str, given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**53:
+        refuse(Reason.wrong_type, field, "***", "ms since 1970 UTC")

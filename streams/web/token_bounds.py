@@ -1,0 +1,196 @@
+"""What an issued token may name: judges events and controls against its bounds, and says what would be allowed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from schemas.events import Event
+from schemas.reasons import Reason
+from schemas.refusal import shown
+from schemas.validate_tokens import TokenBounds
+from streams.engine.reference_log import Standing
+from streams.web.errors import ApiError
+from streams.web.ingest_body import AcceptedEvent, RefusedEvent
+from streams.web.scopes import Caller
+from streams.web.store_reader import StoreReader
+
+_KNOWN_JOBS: Final = 16_384
+#: A job may be given to another team.
+_KNOWN_MS: Final = 60_000
+_ASKED_AT_ONCE: Final = 1_000
+_SHOWN: Final = 5
+_JOBS_SQL: Final = "SELECT job_id, owner, team FROM jobs FINAL WHERE job_id IN {jobs:Array(String)}"
+
+
+class JobGroup(NamedTuple):
+    """Whose a job is."""
+
+    owner: str
+    team: str
+
+
+class JobGroups:
+    """Whose jobs are, by the store: what names a job and no team is judged by it."""
+
+    def __init__(self, store: StoreReader, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._known: OrderedDict[str, tuple[int, JobGroup]] = OrderedDict()
+
+    async def of(self, job_ids: Sequence[str]) -> dict[str, JobGroup]:
+        """The groups of those jobs that the store has.
+
+        Raises:
+            ApiError: The store cannot say.
+        """
+        now_ms = self._now_ms()
+        found = {
+            each: known[1]
+            for each in job_ids
+            if (known := self._known.get(each)) is not None and now_ms - known[0] < _KNOWN_MS
+        }
+        asked = [each for each in job_ids if each not in found]
+        for first in range(0, len(asked), _ASKED_AT_ONCE):
+            for row in await self._store.rows(_JOBS_SQL, jobs=asked[first : first + _ASKED_AT_ONCE]):
+                found[row["job_id"]] = JobGroup(row["owner"], row["team"])
+                self._known.pop(row["job_id"], None)
+                self._known[row["job_id"]] = (now_ms, found[row["job_id"]])
+        while len(self._known) > _KNOWN_JOBS:
+            self._known.popitem(last=False)
+        return found
+
+
+async def events_beyond(
+    events: Sequence[AcceptedEvent],
+    bounds: TokenBounds,
+    jobs_of: Callable[[Sequence[str]], Awaitable[Mapping[str, JobGroup]]],
+) -> list[RefusedEvent]:
+    """The events that a token may not send, each with what it may name.
+
+    Of a token that is bound by team or owner and not by ids, the store says whose a job is: a job that it has of somebody else
+    is not the token's to report, whatever the event says.
+
+    Raises:
+        ApiError: The store cannot say whose jobs are.
+    """
+    asks = bool(bounds.teams or bounds.owners) and not bounds.job_prefixes
+    ids = sorted({job for each in events if (job := _job(each.event))}) if asks else []
+    jobs = await jobs_of(ids) if ids else {}
+    found = []
+    for each in events:
+        fault = _beyond(each, bounds, jobs.get(_job(each.event)))
+        if fault is not None:
+            field, detail = fault
+            found.append(RefusedEvent(each.index, Reason.beyond_token, field, f"field `{field}`: {detail}"))
+    return found
+
+
+def _beyond(each: AcceptedEvent, bounds: TokenBounds, job: JobGroup | None) -> tuple[str, str] | None:
+    event, job_id = each.event, _job(each.event)
+    if bounds.topics and each.record.topic not in bounds.topics:
+        return "topic", _allows(each.record.topic, bounds.topics)
+    if bounds.sources and event.source not in bounds.sources:
+        return "source", _allows(event.source, bounds.sources)
+    if not (bounds.job_prefixes or bounds.teams or bounds.owners):
+        return None
+    if not job_id:
+        return "job_id", "this token may report jobs alone, and the event names none"
+    if bounds.job_prefixes and not job_id.startswith(bounds.job_prefixes):
+        return "job_id", _allows(job_id, [f"{prefix}..." for prefix in bounds.job_prefixes])
+    said = JobGroup(getattr(event, "owner", None) or "", getattr(event, "team", None) or "")
+    for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
+        if not allowed:
+            continue
+        named = getattr(said, field)
+        if named and named not in allowed:
+            return field, _allows(named, allowed)
+        if job is not None and getattr(job, field) not in ("", *allowed):
+            return (
+                "job_id",
+                f"the job {shown(job_id)} is of another {field}; this token is for {_list(allowed)}",
+            )
+    return None
+
+
+def _job(event: Event) -> str:
+    return getattr(event, "job_id", None) or ""
+
+
+def _allows(named: str, allowed: Sequence[str]) -> str:
+    return f"got {shown(named)}, this token allows {_list(allowed)}"
+
+
+def _list(allowed: Sequence[str]) -> str:
+    more = f", {len(allowed) - _SHOWN} more" if len(allowed) > _SHOWN else ""
+    return ", ".join(map(shown, allowed[:_SHOWN])) + more
+
+
+def check_control(
+    asked: Mapping[str, Any], caller: Caller, standing: Standing, alert: Mapping[str, str] | None
+) -> None:
+    """Check that what a control is for lies within the teams and owners of its caller's token, and what it replaces, too.
+
+    Args:
+        asked: The fields of the record.
+        caller: Who asks.
+        standing: The controls in force.
+        alert: Of an acknowledgement `owner`, `team` and `subject_name` of its alert; None: there is none.
+
+    Raises:
+        ApiError: It reaches beyond; the message says what would be allowed.
+    """
+    bounds, kind = caller.bounds, str(asked.get("kind"))
+    if kind == "source":
+        _check_source(asked, bounds)
+    elif kind == "ack":
+        if bounds.teams or bounds.owners:
+            _check_ack(asked, bounds, alert or {})
+    else:
+        _check_within(_told(asked, standing), bounds, kind)
+        before = _standing(kind, asked.get("name"), standing)
+        if before is not None:
+            _check_within(_told(before, standing), bounds, f"{kind} of this name")
+
+
+def _check_ack(asked: Mapping[str, Any], bounds: TokenBounds, alert: Mapping[str, str]) -> None:
+    _check_within([alert], bounds, "ack of an alert")
+    # Its rate is planned for what it names: that must be what the alert is about.
+    for field, own in (("team", alert.get("team")), ("job_id", alert.get("subject_name"))):
+        if asked.get(field) not in (None, own):
+            raise _beyond_token(field, f"this token may name {shown(own)} here, as the alert does")
+
+
+def _check_within(told: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: str) -> None:
+    for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
+        named = [each[field] for each in told if each.get(field) is not None]
+        if not allowed or (named and all(each in allowed for each in named)):
+            continue
+        said = f"of {field} {shown(named[-1])}" if named else f"that names no {field}"
+        raise _beyond_token(
+            field, f"this token may not write a {what} {said}; it may with {field} {_list(allowed)}"
+        )
+
+
+def _check_source(asked: Mapping[str, Any], bounds: TokenBounds) -> None:
+    if bounds.sources and asked.get("name") not in bounds.sources:
+        detail = f"this token may not say what source {shown(asked.get('name'))} has read"
+        raise _beyond_token("name", f"{detail}; it may of {_list(bounds.sources)}")
+
+
+def _beyond_token(field: str, detail: str) -> ApiError:
+    return ApiError(403, f"{field}: {detail}", Reason.beyond_token, field=field)
+
+
+def _told(value: Mapping[str, Any], standing: Standing) -> list[Mapping[str, Any]]:
+    """Where a record says whose it is: in its fields, and in `match`; of an override in those of its budget."""
+    if "budget" in value and isinstance(value["budget"], str):
+        value = _standing("budget", value["budget"], standing) or {}
+    inner = value.get("match")
+    return [value, inner] if isinstance(inner, Mapping) else [value]
+
+
+def _standing(kind: str, name: object, standing: Standing) -> Mapping[str, Any] | None:
+    found = [each.value for each in standing.values() if each.kind == kind and each.name == name]
+    return found[-1] if found else None

@@ -32,5 +32,5 @@ class Reason(StrEnum):
     too_late = "too_late"
     bad_envelope = "bad_envelope"  # CloudEvents
     unread_batch = "unread_batch"  # too large when decompressed
-    beyond_token = "beyond_token"  # over HTTP: names what its sender's token may not
+    beyond_token = "beyond_token"  # noqa: S105 - over HTTP: names what its sender's token may not
     wrong_partition = "wrong_partition"  # not that of its key

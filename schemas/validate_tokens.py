@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.events import ControlEvent
@@ -21,6 +21,8 @@ NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
+#: What every figure of everybody is behind, or every act: no bound would hold there.
+_UNBOUND: Final = ("metrics", "read", "query", "admin")
 _FIELDS: Final = frozenset(
     {"hash", "scopes", *_BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment"}
 )
@@ -66,7 +68,18 @@ def issued_token(event: ControlEvent) -> IssuedToken:
             hashes[former] = ends_ms if expires_ms is None else min(ends_ms, expires_ms)
         hashes[value["hash"]] = expires_ms
     bounds = TokenBounds(*(tuple(value.get(name, ())) for name in _BOUNDS))
-    return IssuedToken(event.name, frozenset(value["scopes"]), bounds, hashes)
+    return IssuedToken(event.name, frozenset(value.get("scopes", ())), bounds, hashes)
+
+
+def newest_of(
+    filed: Mapping[bytes, ControlEvent], logged: Mapping[bytes, ControlEvent]
+) -> dict[bytes, ControlEvent]:
+    """The tokens of a file and of the log together: of one name the later record holds."""
+    found = {**filed}
+    for key, event in logged.items():
+        if key not in found or event.time_ms >= found[key].time_ms:
+            found[key] = event
+    return found
 
 
 def check_token(name: str, value: Mapping[str, object]) -> None:
@@ -80,10 +93,13 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
     for field in value:
         if field not in _FIELDS:
             refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
-    scopes = value.get("scopes")
+    revoked = value.get("revoked", False)
+    if not isinstance(revoked, bool):
+        refuse(Reason.wrong_type, "revoked", "***", "true or false")
+    scopes = value.get("scopes", [] if revoked else None)
     if scopes is None:
         refuse_missing("scopes", f"some of {', '.join(SCOPES)}")
-    if not isinstance(scopes, list) or not scopes or not all(each in SCOPES for each in scopes):
+    if not isinstance(scopes, list) or not (scopes or revoked) or not all(each in SCOPES for each in scopes):
         refuse(Reason.unknown_value, "scopes", "***", f"some of {', '.join(SCOPES)}")
     for bound in _BOUNDS:
         given = value.get(bound, [])
@@ -93,14 +109,31 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
             or not all(isinstance(each, str) and each for each in given)
         ):
             refuse(Reason.wrong_type, bound, "***", f"at most {MAX_BOUND} names")
-    _check_hash("hash", value.get("hash"))
+    _check_bounds(scopes, value)
+    if not (revoked and value.get("hash") is None):
+        _check_hash("hash", value.get("hash"))
     if value.get("former_hash") is not None:
         _check_hash("former_hash", value["former_hash"])
         _check_instant("former_until_ms", value.get("former_until_ms"))
     if value.get("expires_ms") is not None:
         _check_instant("expires_ms", value["expires_ms"])
-    if not isinstance(value.get("revoked", False), bool):
-        refuse(Reason.wrong_type, "revoked", "***", "true or false")
+
+
+def _check_bounds(scopes: Sequence[str], value: Mapping[str, object]) -> None:
+    """Check that no bound is given that would not hold."""
+    bound = next((each for each in _BOUNDS if value.get(each)), None)
+    if bound is None:
+        return
+    if (beyond := next((each for each in scopes if each in _UNBOUND), None)) is not None:
+        refuse(
+            Reason.out_of_range,
+            bound,
+            "***",
+            f"no bound with the scope {beyond}: it is for all that there is, and would be shown or done whatever the bound; "
+            "issue a token of its own for it",
+        )
+    if "ingest" in scopes and (value.get("teams") or value.get("owners")) and not value.get("sources"):
+        refuse_missing("sources", "those of its events (the SDK's is sdk): it could send as any other")
 
 
 def _check_hash(field: str, given: object) -> None:

@@ -48,6 +48,7 @@ from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
 from streams.web.record_log import Writers
 from streams.web.server import WebServer
+from streams.web.token_records import token_file_of
 from streams.worker.health.memory import release_free_pages
 from streams.worker.health.ownership import Ownership
 from streams.worker.health.probe import Probe
@@ -216,6 +217,8 @@ class Worker:
         self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
         self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
+        tokens = token_file_of(settings.web, settings.clickhouse.data_dir)
+        self._filed = {} if tokens is None else tokens.read()
 
     async def run(self) -> None:
         """Run until stopped; everything is closed then."""
@@ -251,6 +254,7 @@ class Worker:
             controls=self._writers.controls,
             standing=lambda: self._standing(),
             issued=lambda: self._issued(),
+            filed=self._filed,
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,

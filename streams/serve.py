@@ -14,7 +14,7 @@ from streams.app import run_worker, target_of
 from streams.broker.broker import LocalBroker
 from streams.broker.writers import LocalRecordLog
 from streams.clock import Clock, SystemClock
-from streams.config.live import ServeSettings
+from streams.config.serving import ServeSettings
 from streams.config.settings import Settings
 from streams.segmented_log.directory import DIRECTORY
 from streams.segmented_log.log import LogOptions

@@ -13,6 +13,8 @@ from streams.clock import SystemClock
 from streams.errors import TrainfareError
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from streams.cli.remote import RemoteReader
     from streams.config.settings import Settings
 
@@ -24,16 +26,8 @@ class ActingWorker:
         check_one_of(data, url)
         settings = settings_for(data)
         self._url = _where(settings, url)
-        self._reads = self._remote(settings, url, settings.web.token)
-        self._writes = self._remote(settings, url, settings.web.write_token or settings.web.token)
-
-    def _remote(self, settings: Settings, url: str | None, token: Any) -> RemoteReader:
-        from streams.cli.remote import RemoteReader, token_of
-
-        data_dir = settings.clickhouse.data_dir
-        if data_dir is not None and url is None:
-            token = token_of(data_dir, token)
-        return RemoteReader(self._url, token)
+        self._reads = _remote(self._url, settings, url, settings.web.token)
+        self._writes = _remote(self._url, settings, url, settings.web.write_token or settings.web.token)
 
     def alert(self, alert_id: str) -> dict[str, Any]:
         """The alert.
@@ -63,6 +57,26 @@ class ActingWorker:
         answer = self.control({**record, "until_ms": until_ms}, comment)
         until = datetime.fromtimestamp(until_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
         sys.stdout.write(visible(f"{done} until {until}, by {answer['by']}") + "\n")
+
+
+def worker_at(data: Path | None, url: str | None, settings: Settings) -> RemoteReader:
+    """That worker, shown the token that has most scopes.
+
+    Raises:
+        WrongUseError: A directory and a worker are named.
+        TrainfareError: None has the directory open.
+    """
+    check_one_of(data, url)
+    return _remote(_where(settings, url), settings, url, settings.web.token)
+
+
+def _remote(where: str, settings: Settings, url: str | None, token: SecretStr | None) -> RemoteReader:
+    from streams.cli.remote import RemoteReader, token_of
+
+    data_dir = settings.clickhouse.data_dir
+    if data_dir is not None and url is None:
+        token = token_of(data_dir, token)
+    return RemoteReader(where, token)
 
 
 def _where(settings: Settings, url: str | None) -> str:

@@ -75,6 +75,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("collect", "collect:collect", "trainfare collect dcgm --config collect.toml --dry-run"),
     ("sources", "sources:sources", "trainfare sources --data ./meter"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
+    ("whoami", "whoami:whoami", "trainfare whoami --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
@@ -210,6 +211,24 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
             ("backup", "store:backup", "trainfare store backup /backups/2026-11-28 --data ./meter"),
             ("restore", "store:restore_", "trainfare store restore /backups/2026-11-28 --data ./meter-again"),
             ("retention", "store:retention", "trainfare store retention --days 90 --dry-run --data ./meter"),
+        ),
+    ),
+    (
+        "tokens",
+        "Access tokens: issue them, each bound to what it may do and name, and end them.",
+        (
+            (
+                "create",
+                "tokens:create",
+                "trainfare tokens create vision-jobs --scope ingest --team vision --source sdk --expires 90d --data ./meter",
+            ),
+            ("list", "tokens:list_", "trainfare tokens list --data ./meter"),
+            ("rotate", "tokens:rotate", "trainfare tokens rotate vision-jobs --keep 2d --data ./meter"),
+            (
+                "revoke",
+                "tokens:revoke",
+                "trainfare tokens revoke vision-jobs --comment leaked --data ./meter",
+            ),
         ),
     ),
     ("config", "The settings.", (("check", "setup:check", "trainfare config check --format json"),)),

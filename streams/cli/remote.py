@@ -216,10 +216,38 @@ class RemoteReader:
         Raises:
             TrainfareError: It refuses it, the token may not write, or it does not answer.
         """
+        return self._recorded("/api/v1/controls", record)
+
+    def token_change(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Let the worker issue, rotate or revoke an access token; return its answer.
+
+        Raises:
+            TrainfareError: It refuses it, the token shown is no admin's, or it does not answer.
+        """
+        return self._recorded("/api/v1/tokens", record)
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """The issued access tokens, without their hashes.
+
+        Raises:
+            TrainfareError: The token shown is no admin's, or the worker does not answer.
+        """
+        data = self._answer("GET", "/api/v1/tokens", {"Accept": "application/json"}, None)
+        return self._decoded(self._decoded(data, dict[str, msgspec.Raw])["tokens"], list[dict[str, Any]])
+
+    def whoami(self) -> dict[str, Any]:
+        """Whose the token shown is, and what it may do.
+
+        Raises:
+            TrainfareError: The worker knows no such token, or does not answer.
+        """
+        data = self._answer("GET", "/api/v1/whoami", {"Accept": "application/json"}, None)
+        return self._decoded(data, dict[str, Any])
+
+    def _recorded(self, path: str, record: dict[str, Any]) -> dict[str, Any]:
+        """The answer of the worker to a record that it wrote."""
         body, headers = orjson.dumps(record), {"Content-Type": "application/json"}
-        data = self._answer("POST", "/api/v1/controls", headers, body, ok=202)
-        found: dict[str, Any] = orjson.loads(data)
-        return found
+        return self._decoded(self._answer("POST", path, headers, body, ok=202), dict[str, Any])
 
     def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
         """Send files of bills in pieces, and let the worker load them, all or none.

@@ -47,7 +47,7 @@ class IngestPublisher:
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/") + "/api/v1/events"
-        self._controls_url = url.rstrip("/") + "/api/v1/controls"
+        self._sources_url = url.rstrip("/") + "/api/v1/sources"
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         self._pool = BoundedPool(_TIMEOUT_S, timeout=_TIMEOUT_S, retries=False, maxsize=1)
 
@@ -61,7 +61,7 @@ class IngestPublisher:
         for event in events:
             if event.topic == Topic.CONTROLS:
                 said = {name: each for name, each in event.value.items() if name not in _OF_THE_WORKER}
-                self._post(self._controls_url, orjson.dumps(said), dict)
+                self._post(self._sources_url, orjson.dumps(said), dict)
         for body, count in _bodies([event for event in events if event.topic != Topic.CONTROLS]):
             answer = self._post(self._url, body, _Answer)
             if answer.refused:
@@ -91,7 +91,9 @@ class IngestPublisher:
         except (urllib3.exceptions.HTTPError, OSError) as fault:
             raise TrainfareError(f"{url}: no answer ({type(fault).__name__})") from None
         if status in _WRONG_USE:
-            raise WrongUseError(f"{url} answered {status}; check --to, and web.write_token of the worker")
+            raise WrongUseError(
+                f"{url} answered {status}; check --to, and the token (TRAINFARE_WEB_WRITE_TOKEN: one with the scope ingest)"
+            )
         try:
             if status != 202:
                 raise ValueError(f"answered {status}")

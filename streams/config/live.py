@@ -305,6 +305,11 @@ class WebSettings(Group):
         description="Every request needs a token, of these settings or of `trainfare tokens`, from a loopback address too; "
         "`bind` may then be any address without a token here.",
     )
+    tokens_file: Path | None = Field(
+        default=None,
+        description="A file of issued tokens (`trainfare tokens create --file`), read at start beside those of the log: for the first "
+        "one. Without it a worker with a data directory reads its `tokens.jsonl`.",
+    )
     read_token: SecretStr | None = Field(
         default=None, description="Has the scope `read` alone: the page, its figures and the stream."
     )
@@ -401,22 +406,6 @@ class WebSettings(Group):
                 return name
             seen.add(text)
         return None
-
-
-class ServeSettings(Group):
-    """How long `trainfare serve` keeps its log. Only what is in the store's snapshots is dropped, by whole files of up to 64 MiB or a day."""
-
-    retention_days: int = Field(
-        default=30,
-        ge=0,
-        le=36_500,
-        description="Events are dropped so many days after they were taken; `0`: never. Prices and controls stay.",
-    )
-    retention_bytes: int = Field(
-        default=20 * 2**30,
-        ge=0,
-        description="The oldest events are dropped when the log is larger; `0`: never.",
-    )
 
 
 class CiSettings(Group):

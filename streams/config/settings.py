@@ -16,9 +16,9 @@ from streams.config.live import (
     CanarySettings,
     CiSettings,
     Group,
-    ServeSettings,
     WebSettings,
 )
+from streams.config.serving import ServeSettings
 
 MIB_BYTES = 2**20
 

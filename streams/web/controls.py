@@ -19,7 +19,7 @@ from sinks.errors import LogFull, SinkBusy
 from streams.engine.reference_log import Standing
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
-from streams.web.control_record import FieldError, control_record
+from streams.web.control_record import ControlRecord, FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.raised_budget import is_raise, raised_budget
@@ -90,14 +90,17 @@ class ControlEndpoint:
         """Whether this process can write records at all."""
         return self._log is not None
 
+    def now_ms(self) -> int:
+        """Log time, ms since 1970."""
+        return self._wall_ms()
+
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
         """Write the record that is asked for.
 
         Raises:
             ApiError: It was refused, or Kafka did not take it.
         """
-        self._check_enabled()
-        self._check_rate(caller)
+        self.check_open(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"kind": "ack", ...}')
         return accepted(await self._write(asked, caller))
 
@@ -110,29 +113,57 @@ class ControlEndpoint:
         Raises:
             ApiError: It was refused, or Kafka did not take it.
         """
-        self._check_enabled()
-        self._check_rate(caller)
+        self.check_open(caller)
         return await self._write(asked, caller)
 
-    def _check_enabled(self) -> None:
+    def check_open(self, caller: Caller) -> None:
+        """Check that this process writes records at all, and count a request of the caller.
+
+        Raises:
+            ApiError: It writes none, or the caller asks too often.
+        """
         if self._log is None:
             raise ApiError(403, NOT_HERE, "acting_off")
+        self._check_rate(caller)
+
+    async def write_source(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
+        """Write what a source has read, which needs no scope of controls: it is in force for nobody.
+
+        Raises:
+            ApiError: It was refused, or Kafka did not take it.
+        """
+        record = self._record(asked, caller)
+        check_control(asked, caller, self._standing(), None)
+        return await self.append(record, caller)
 
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
-        assert self._log is not None
         kept: Mapping[str, object] | None = None
         scope = CONTROL_SCOPES.get(str(asked.get("kind")))
         if scope is not None and scope not in caller.scopes:
             raise ApiError(403, f"this token does not have the scope `{scope}`, which {asked['kind']} needs")
         if is_raise(asked):
             asked, kept = raised_budget(asked, self._standing())
+        record = self._record(asked, caller, kept)
+        alert = await self._alert(record.name, caller) if record.kind == ACK else None
+        check_control({**(kept or {}), **asked, "kind": record.kind}, caller, self._standing(), alert)
+        return await self.append(record, caller)
+
+    def _record(
+        self, asked: Mapping[str, Any], caller: Caller, kept: Mapping[str, object] | None = None
+    ) -> ControlRecord:
         try:
-            record = control_record(asked, caller.token, self._wall_ms(), kept)
+            return control_record(asked, caller.token, self._wall_ms(), kept)
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
-        alert = await self._alert(record.name, caller) if record.kind == ACK else None
-        check_control({**(kept or {}), **asked, "kind": record.kind}, caller, self._standing(), alert)
+
+    async def append(self, record: ControlRecord, caller: Caller) -> dict[str, str]:
+        """Write a record that may be written; return what it is, and by whom.
+
+        Raises:
+            ApiError: Kafka did not take it.
+        """
+        assert self._log is not None
         if self._waiting[caller.token] >= WAITING_MAX:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._waiting[caller.token] += 1

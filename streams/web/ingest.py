@@ -35,7 +35,7 @@ from streams.web.received_body import ReceivedBody, received_body
 from streams.web.record_log import RecordLog
 from streams.web.request_rate import RequestRate
 from streams.web.scopes import UNBOUND, Caller
-from streams.web.token_bounds import JobGroup, JobGroups, events_beyond
+from streams.web.token_bounds import JobGroup, JobGroups, judge_bounds
 
 BODY_MAX_BYTES: Final = 4 * 2**20
 #: For work on whole bodies, beside the loop, which others wait for. Threads of its own: those of the loop are few.
@@ -205,7 +205,9 @@ class IngestEndpoint:
             await asyncio.sleep(0)
         if bounds == UNBOUND:
             return JudgedEvents([each.record for each in taken], refused)
-        beyond = await events_beyond(taken, bounds, self._groups_of)
+        beyond, claims = await judge_bounds(taken, bounds, self._groups_of)
+        if self._jobs is not None:
+            self._jobs.claim(claims)
         indexes = {each.index for each in beyond}
         refused = sorted([*refused, *beyond], key=lambda each: each.index)
         return JudgedEvents([each.record for each in taken if each.index not in indexes], refused)

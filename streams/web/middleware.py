@@ -89,7 +89,11 @@ async def _answered(
                 raise ApiError(403, f"{request.path[:_PATH_SHOWN]} has no scope")
             scope = scopes[resource.canonical]
             request[CALLER] = guard.caller(
-                scope, request.remote or "", request.headers, lambda: request.cookies
+                scope,
+                request.remote or "",
+                request.headers,
+                lambda: request.cookies,
+                resource.canonical,
             )
             if request[CALLER].token:
                 trust(request)

@@ -44,12 +44,13 @@ from streams.web.parameters import instant, known_alert, parameters
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint
-from streams.web.scopes import CONTROL_SCOPES, Scope
+from streams.web.scopes import ALL, CONTROL_SCOPES, Scope
 from streams.web.security import COOKIE, Needed, RequestGuard
 from streams.web.server_metrics import ServerFacts
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
+from streams.web.token_endpoint import TokenEndpoint
 from streams.worker.health.worker_status import Check
 
 T = TypeVar("T")
@@ -65,6 +66,8 @@ _HOW_TO_WRITE: Final = "web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
 OPEN: Final = None
 #: What any of its kinds needs; each is judged once its kind is known.
 CONTROLS: Final = frozenset(CONTROL_SCOPES.values())
+#: Any token, whatever it is for.
+ANY: Final = ALL
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Routes:
     def table(self) -> tuple[Route, ...]:
         """Every route."""
         jobs, finance = JobEndpoint(self._parts), FinanceEndpoint(self._parts)
+        tokens = TokenEndpoint(self._parts)
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
@@ -163,12 +167,16 @@ class Routes:
             Route("GET", "/api/v1/tables", Scope.READ, self._tables),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", CONTROLS, self._controls),
+            Route("POST", "/api/v1/sources", Scope.INGEST, tokens.source),
+            Route("GET", "/api/v1/whoami", ANY, tokens.whoami),
+            Route("GET", "/api/v1/tokens", Scope.ADMIN, tokens.listed),
+            Route("POST", "/api/v1/tokens", Scope.ADMIN, tokens.write),
             Route("POST", "/api/v1/receivers/test", Scope.LIMIT, self._receivers),
             Route("POST", "/api/v1/events", Scope.INGEST, self._events),
             Route("POST", "/api/v1/bills", Scope.LIMIT, self._bills),
             Route("POST", "/api/v1/bills/pieces", Scope.LIMIT, self._bill_piece),
-            Route("POST", "/api/v1/bills/allocations", Scope.INGEST, self._bill_allocations),
-            Route("POST", "/api/v1/closings", Scope.INGEST, self._close_month),
+            Route("POST", "/api/v1/bills/allocations", Scope.LIMIT, self._bill_allocations),
+            Route("POST", "/api/v1/closings", Scope.LIMIT, self._close_month),
             Route("GET", "/api/v1/closings/{month:[^/]+}", Scope.QUERY, self._closing),
             # Open to all: they check a secret of their own, which is no token.
             Route("POST", "/v1/traces", Scope.INGEST, self._traces),

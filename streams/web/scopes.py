@@ -11,14 +11,14 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
 from schemas.events import ControlEvent
-from schemas.validate_tokens import TOKEN_FORM, IssuedToken, TokenBounds, hash_of, issued_token
+from schemas.validate_tokens import TOKEN_FORM, IssuedToken, TokenBounds, hash_of, issued_token, newest_of
 from streams.config.live import WebSettings
 
 
@@ -45,7 +45,7 @@ CONTROL_SCOPES: Final[Mapping[str, Scope]] = {
     "receipt": Scope.ACT,
     "budget": Scope.LIMIT,
     "override": Scope.LIMIT,
-    "source": Scope.INGEST,
+    "source": Scope.LIMIT,  # collectors report through a path of their own, with `ingest`
 }
 #: Scopes of everybody on a loopback address while no token is set.
 OPEN_ON_LOOPBACK: Final = frozenset({Scope.METRICS, Scope.READ})
@@ -67,6 +67,7 @@ class Caller:
     scopes: frozenset[Scope] = frozenset()
     until_ms: int | None = None  # when its session ends; None: a token has no end
     bounds: TokenBounds = UNBOUND
+    expires_ms: int | None = None  # when its token does
 
     def has(self, scope: Scope) -> bool:
         """Whether it has a scope."""
@@ -86,11 +87,21 @@ class Session:
     until_ms: int
 
 
+class TokenUse(NamedTuple):
+    """When a token was used, and by which client."""
+
+    at_ms: int
+    address: str
+
+
 class IssuedTokens:
     """The issued tokens in force, by hash and by name; built anew when a record changes them."""
 
-    def __init__(self, records: IssuedRecords) -> None:
+    def __init__(self, records: IssuedRecords, filed: Mapping[bytes, ControlEvent]) -> None:
         self._records = records
+        self._filed = filed
+        self._standing: Mapping[bytes, ControlEvent] = filed
+        self._used: dict[str, TokenUse] = {}  # few: of issued ones alone
         self._built_of: Mapping[bytes, ControlEvent] | None = None
         self._by_hash: dict[str, IssuedToken] = {}
         self._by_name: dict[str, IssuedToken] = {}
@@ -100,6 +111,28 @@ class IssuedTokens:
     def any(self) -> bool:
         """Whether there are any, or may be."""
         return not self._is_read() or bool(self._by_hash)
+
+    @property
+    def are_some(self) -> bool:
+        """Whether there are any for certain."""
+        return bool(self._by_hash if self._is_read() else self._filed)
+
+    def standing(self) -> Mapping[bytes, ControlEvent]:
+        """The newest record of each, by key.
+
+        Raises:
+            TokensNotReadError: They are not read yet.
+        """
+        self._check_read()
+        return self._standing
+
+    def note_use(self, name: str, address: str, at_ms: int) -> None:
+        """Keep when and from where a token was used last."""
+        self._used[name] = TokenUse(at_ms, address)
+
+    def last_use(self, name: str) -> TokenUse | None:
+        """When and from where a token was used last, of this worker; None: it was not."""
+        return self._used.get(name)
 
     def grant(self, scopes: frozenset[Scope]) -> bool:
         """Whether one of them has one of the scopes, or may have."""
@@ -131,7 +164,8 @@ class IssuedTokens:
         records = self._records()
         if records is not None and records is not self._built_of:
             # Of a hash that several have, none holds: whoever copied a record has no token.
-            found = [issued_token(each) for each in records.values()]
+            self._standing = newest_of(self._filed, records)
+            found = [issued_token(each) for each in self._standing.values()]
             counts = Counter(hashed for each in found for hashed in each.hashes)
             self._by_name = {each.name: each for each in found}
             self._by_hash = {hashed: each for each in found for hashed in each.hashes if counts[hashed] == 1}
@@ -145,8 +179,9 @@ def _scopes_of(issued: IssuedToken) -> frozenset[Scope]:
     return ALL if Scope.ADMIN in scopes else scopes
 
 
-def _issued_caller(issued: IssuedToken, address: str) -> Caller:
-    return Caller(address, f"{ISSUED}{issued.name}", _scopes_of(issued), bounds=issued.bounds)
+def _issued_caller(issued: IssuedToken, address: str, expires_ms: int | None = None) -> Caller:
+    name = f"{ISSUED}{issued.name}"
+    return Caller(address, name, _scopes_of(issued), bounds=issued.bounds, expires_ms=expires_ms)
 
 
 @dataclass(frozen=True)
@@ -175,7 +210,7 @@ class Tokens:
     Args:
         settings: The tokens of the settings.
         local_token: One with all scopes beside them; None: there is none.
-        issued: The records of issued tokens.
+        issued: Those that `trainfare tokens` issued.
         wall_ms: The time of day, by which they expire.
     """
 
@@ -183,7 +218,7 @@ class Tokens:
         self,
         settings: WebSettings,
         local_token: str | None,
-        issued: IssuedRecords = dict,
+        issued: IssuedTokens | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._key = secrets.token_bytes(32)
@@ -191,18 +226,18 @@ class Tokens:
             _Known(name, scopes, self._digest(token), _session_key(token))
             for name, scopes, token in _all(settings, local_token)
         ]
-        self._issued = IssuedTokens(issued)
+        self.issued = IssuedTokens(dict, {}) if issued is None else issued
         self._wall_ms = wall_ms
         # What is kept of an issued token must not be enough to make a session of it.
         link_key = settings.act_link_key
         self._session_secret = secrets.token_bytes(32) if link_key is None else _session_key(_text(link_key))
 
     def __bool__(self) -> bool:
-        return bool(self._known) or self._issued.any
+        return bool(self._known) or self.issued.any
 
     def grant(self, *scopes: Scope) -> bool:
         """Whether any token has one of these scopes, or may have: issued ones are not read yet."""
-        return any(each.scopes.intersection(scopes) for each in self._known) or self._issued.grant(
+        return any(each.scopes.intersection(scopes) for each in self._known) or self.issued.grant(
             frozenset(scopes)
         )
 
@@ -222,13 +257,14 @@ class Tokens:
             return None
         # Looked up by its hash, whose digits nobody chooses: the time tells nothing of any token.
         hashed = hash_of(given)
-        issued = self._issued.of_hash(hashed)
+        issued = self.issued.of_hash(hashed)
         if issued is None:
             return None
         ends_ms = issued.hashes[hashed]
         if ends_ms is not None and self._wall_ms() >= ends_ms:
             raise EndedTokenError
-        return _issued_caller(issued, address)
+        self.issued.note_use(issued.name, address, self._wall_ms())
+        return _issued_caller(issued, address, ends_ms)
 
     def session(self, given: str, until_ms: int) -> Session | None:
         """A session of the page for a right token; None: it is unknown.
@@ -241,7 +277,7 @@ class Tokens:
         if caller is None or not caller.is_issued:
             return None if caller is None else session_of(given, until_ms)
         hashed, name = hash_of(given), caller.token.removeprefix(ISSUED)
-        ends_ms = self._issued.of_name(name).hashes[hashed]
+        ends_ms = self.issued.of_name(name).hashes[hashed]
         until_s = (until_ms if ends_ms is None else min(ends_ms, until_ms)) // 1_000
         return Session(f"{until_s}.{_session_mac(self._issued_key(hashed), until_s)}.{name}", until_s * 1_000)
 
@@ -259,7 +295,7 @@ class Tokens:
             return None
         until_s, shown = int(match[1]), self._digest(match[2])
         if match[3] is not None:
-            issued = self._issued.of_name(match[3])
+            issued = self.issued.of_name(match[3])
             keys = [self._issued_key(each) for each in issued.hashes]
             callers = [_issued_caller(issued, address)] * len(keys)
         else:
@@ -272,7 +308,7 @@ class Tokens:
         ]
         if not found:
             return None
-        return Caller(address, found[0].token, found[0].scopes & {Scope.READ}, until_s * 1_000)
+        return replace(found[0], scopes=found[0].scopes & {Scope.READ}, until_ms=until_s * 1_000)
 
     def _issued_key(self, hashed: str) -> bytes:
         return hmac.digest(self._session_secret, hashed.encode(), "sha256")

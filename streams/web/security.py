@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
+from schemas.events import ControlEvent
+from schemas.reasons import Reason
 from streams.config.live import WebSettings, is_loopback
 from streams.errors import WrongUseError
 from streams.web.address import group_of, is_one_of, proxies_of
@@ -16,9 +18,11 @@ from streams.web.errors import ApiError
 from streams.web.scopes import (
     OPEN_ON_LOOPBACK,
     SESSION_FORM,
+    UNBOUND,
     Caller,
     EndedTokenError,
     IssuedRecords,
+    IssuedTokens,
     Scope,
     Session,
     Tokens,
@@ -36,6 +40,18 @@ WRITE_OFF: Final = (
 )
 #: What no session and no loopback address is enough for.
 _WRITING: Final = frozenset({Scope.INGEST, Scope.ACT, Scope.LIMIT})
+#: Where a token that is bound to teams, owners, sources, ids or topics holds: these judge what is named. Every other path is
+#: for all that there is.
+_OF_BOUND: Final = frozenset(
+    {
+        "/api/v1/events",
+        "/v1/traces",
+        "/v1/metrics",
+        "/api/v1/controls",
+        "/api/v1/sources",
+        "/api/v1/whoami",
+    }
+)
 #: What a path needs: a scope, one of several, or nothing.
 Needed: TypeAlias = Scope | frozenset[Scope] | None
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -81,6 +97,7 @@ class RequestGuard:
         now_ms: A monotonic clock.
         wall_ms: The time of day, by which sessions of the page end, and issued tokens.
         issued: The records of issued tokens.
+        filed: Those of a file.
     """
 
     def __init__(
@@ -90,8 +107,9 @@ class RequestGuard:
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int] = lambda: 0,
         issued: IssuedRecords = dict,
+        filed: Mapping[bytes, ControlEvent] | None = None,
     ) -> None:
-        self._tokens = Tokens(settings, local_token, issued, wall_ms)
+        self._tokens = Tokens(settings, local_token, IssuedTokens(issued, filed or {}), wall_ms)
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
         is_closed = settings.tokens() or settings.require_token or self._hosts is None
         self._open = frozenset[Scope]() if is_closed else OPEN_ON_LOOPBACK
@@ -105,6 +123,11 @@ class RequestGuard:
     def may_write(self) -> bool:
         """Whether any token may act or limit."""
         return self._tokens.grant(Scope.ACT, Scope.LIMIT)
+
+    @property
+    def issued(self) -> IssuedTokens:
+        """The issued tokens."""
+        return self._tokens.issued
 
     @property
     def session_s(self) -> int:
@@ -140,8 +163,9 @@ class RequestGuard:
         remote: str,
         headers: Mapping[str, str],
         cookies: Callable[[], Mapping[str, str]],
+        path: str = "",
     ) -> Caller:
-        """The client.
+        """The client; `path` is the route's.
 
         `needed` None: the path is open to all, whatever token is presented; a wrong one is counted anyway.
 
@@ -152,7 +176,9 @@ class RequestGuard:
         scopes = frozenset({needed}) if isinstance(needed, Scope) else needed
         if scopes is not None and scopes <= _WRITING and not self._tokens.grant(*scopes):
             raise ApiError(403, WRITE_OFF.format(scope=_named(scopes)), "acting_off")
-        is_open = scopes is None or scopes <= self._open
+        # An issued token closes what is open on loopback, as one of the settings does.
+        open_now = frozenset[Scope]() if self._tokens.issued.are_some else self._open
+        is_open = scopes is None or scopes <= open_now
         caller, is_wrong = self._shown(address, headers, cookies, is_open=is_open)
         wait_s = self.guesses.wrong(address, self._now_ms()) if is_wrong else 0
         if is_open or scopes is None:
@@ -167,6 +193,12 @@ class RequestGuard:
             )
         if not scopes & caller.scopes:
             raise ApiError(403, f"this token does not have the scope {_named(scopes)}")
+        if caller.bounds != UNBOUND and path not in _OF_BOUND:
+            raise ApiError(
+                403,
+                "this token is bound to what it may name, and what is asked for is for all",
+                Reason.beyond_token,
+            )
         return caller
 
     def _shown(
@@ -197,7 +229,7 @@ class RequestGuard:
         try:
             found = self._tokens.of_session(session, address)
         except TokensNotReadError:
-            raise _not_read() from None
+            raise tokens_not_read() from None
         if found is None:
             return nobody, True
         return (found if self.left_ms(found) > 0 else nobody), False
@@ -206,7 +238,7 @@ class RequestGuard:
         try:
             return self._tokens.of_token(given, address)
         except TokensNotReadError:
-            raise _not_read() from None
+            raise tokens_not_read() from None
         except EndedTokenError:
             raise ApiError(401, "this token has expired; trainfare tokens rotate makes another") from None
 
@@ -252,7 +284,8 @@ class RequestGuard:
         raise ApiError(401, "this is no token of this worker (web.token)")
 
 
-def _not_read() -> ApiError:
+def tokens_not_read() -> ApiError:
+    """What answers where a token may be an issued one, and these are not read yet."""
     return ApiError(
         503, "issued tokens are read from the topic `controls`, which is not done yet", "starting"
     )

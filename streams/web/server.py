@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from schemas.events import ControlEvent
 from schemas.release import release
 from sinks.clickhouse import ClickHouseStore
 from streams.calendar import PLAIN, Calendar
@@ -81,6 +82,7 @@ class WebServer:
         controls: RecordLog | None = None,
         standing: Callable[[], Standing] = dict,
         issued: IssuedRecords = dict,
+        filed: Mapping[bytes, ControlEvent] | None = None,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         receivers: Callable[[], ReceiverTester | None] = lambda: None,
@@ -106,7 +108,7 @@ class WebServer:
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
         job_list = JobList(self._readers[0], figures)
-        guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued)
+        guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued, filed)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:
@@ -190,6 +192,14 @@ class WebServer:
         self._bills.begin()
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
+        if shared := settings.tokens():
+            logger.info(
+                "tokens of settings are in use, which is for one person and not for a company: whoever has one passes for all",
+                extra={
+                    "settings": ", ".join(f"web.{each}" for each in shared),
+                    "runbook": "docs/company.md#tokens",
+                },
+            )
 
     async def stop(self) -> None:
         """Disconnect stream listeners, finish responses, and stop listening."""

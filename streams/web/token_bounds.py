@@ -17,6 +17,7 @@ from streams.web.scopes import Caller
 from streams.web.store_reader import StoreReader
 
 _KNOWN_JOBS: Final = 16_384
+_CLAIMED_JOBS: Final = 65_536
 #: A job may be given to another team.
 _KNOWN_MS: Final = 60_000
 _ASKED_AT_ONCE: Final = 1_000
@@ -31,16 +32,20 @@ class JobGroup(NamedTuple):
     team: str
 
 
+NOBODYS: Final = JobGroup("", "")
+
+
 class JobGroups:
-    """Whose jobs are, by the store: what names a job and no team is judged by it."""
+    """Whose jobs are: by the store, and by what this worker took of jobs that the store has not yet."""
 
     def __init__(self, store: StoreReader, now_ms: Callable[[], int]) -> None:
         self._store = store
         self._now_ms = now_ms
         self._known: OrderedDict[str, tuple[int, JobGroup]] = OrderedDict()
+        self._claimed: OrderedDict[str, JobGroup] = OrderedDict()
 
     async def of(self, job_ids: Sequence[str]) -> dict[str, JobGroup]:
-        """The groups of those jobs that the store has.
+        """The groups of those jobs that are somebody's.
 
         Raises:
             ApiError: The store cannot say.
@@ -54,40 +59,61 @@ class JobGroups:
         asked = [each for each in job_ids if each not in found]
         for first in range(0, len(asked), _ASKED_AT_ONCE):
             for row in await self._store.rows(_JOBS_SQL, jobs=asked[first : first + _ASKED_AT_ONCE]):
-                found[row["job_id"]] = JobGroup(row["owner"], row["team"])
+                group = JobGroup(row["owner"], row["team"])
+                if group == NOBODYS:
+                    continue  # heard of by samples alone: whoever starts it says whose it is
+                found[row["job_id"]] = group
                 self._known.pop(row["job_id"], None)
-                self._known[row["job_id"]] = (now_ms, found[row["job_id"]])
+                self._known[row["job_id"]] = (now_ms, group)
         while len(self._known) > _KNOWN_JOBS:
             self._known.popitem(last=False)
-        return found
+        return {each: self._claimed[each] for each in asked if each in self._claimed} | found
+
+    def claim(self, claims: Mapping[str, JobGroup]) -> None:
+        """Keep whose jobs are that the store has not yet; the first who says it has it."""
+        for job_id, group in claims.items():
+            self._claimed.setdefault(job_id, group)
+        while len(self._claimed) > _CLAIMED_JOBS:
+            self._claimed.popitem(last=False)
 
 
-async def events_beyond(
+class BoundsFound(NamedTuple):
+    """The events that a token may not send, and the jobs that the others begin."""
+
+    refused: list[RefusedEvent]
+    claims: Mapping[str, JobGroup]
+
+
+async def judge_bounds(
     events: Sequence[AcceptedEvent],
     bounds: TokenBounds,
     jobs_of: Callable[[Sequence[str]], Awaitable[Mapping[str, JobGroup]]],
-) -> list[RefusedEvent]:
+) -> BoundsFound:
     """The events that a token may not send, each with what it may name.
 
-    Of a token that is bound by team or owner and not by ids, the store says whose a job is: a job that it has of somebody else
-    is not the token's to report, whatever the event says.
+    Of a token that is bound by team or owner and not by ids, whose a job is decides: one of somebody else is not the token's to
+    report, whatever the event says; one that is nobody's yet begins with an event that says whose it is.
 
     Raises:
         ApiError: The store cannot say whose jobs are.
     """
     asks = bool(bounds.teams or bounds.owners) and not bounds.job_prefixes
     ids = sorted({job for each in events if (job := _job(each.event))}) if asks else []
-    jobs = await jobs_of(ids) if ids else {}
-    found = []
+    jobs = {**await jobs_of(ids)} if ids else {}
+    claims: dict[str, JobGroup] = {}
+    refused = []
     for each in events:
-        fault = _beyond(each, bounds, jobs.get(_job(each.event)))
+        fault = _beyond(each, bounds) or (_of_another(each.event, bounds, jobs) if asks else None)
         if fault is not None:
             field, detail = fault
-            found.append(RefusedEvent(each.index, Reason.beyond_token, field, f"field `{field}`: {detail}"))
-    return found
+            refused.append(RefusedEvent(each.index, Reason.beyond_token, field, f"field `{field}`: {detail}"))
+        elif asks and _job(each.event) not in jobs:
+            jobs[_job(each.event)] = claims[_job(each.event)] = _said(each.event)
+    return BoundsFound(refused, claims)
 
 
-def _beyond(each: AcceptedEvent, bounds: TokenBounds, job: JobGroup | None) -> tuple[str, str] | None:
+def _beyond(each: AcceptedEvent, bounds: TokenBounds) -> tuple[str, str] | None:
+    """The field by which an event is beyond what a token may name, and why."""
     event, job_id = each.event, _job(each.event)
     if bounds.topics and each.record.topic not in bounds.topics:
         return "topic", _allows(each.record.topic, bounds.topics)
@@ -99,19 +125,34 @@ def _beyond(each: AcceptedEvent, bounds: TokenBounds, job: JobGroup | None) -> t
         return "job_id", "this token may report jobs alone, and the event names none"
     if bounds.job_prefixes and not job_id.startswith(bounds.job_prefixes):
         return "job_id", _allows(job_id, [f"{prefix}..." for prefix in bounds.job_prefixes])
-    said = JobGroup(getattr(event, "owner", None) or "", getattr(event, "team", None) or "")
+    said = _said(event)
+    for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
+        named = getattr(said, field)
+        if allowed and named and named not in allowed:
+            return field, _allows(named, allowed)
+    return None
+
+
+def _of_another(event: Event, bounds: TokenBounds, jobs: Mapping[str, JobGroup]) -> tuple[str, str] | None:
+    """As `_beyond`, by whose the job is."""
+    job_id, said = _job(event), _said(event)
+    group = jobs.get(job_id)
     for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
         if not allowed:
             continue
-        named = getattr(said, field)
-        if named and named not in allowed:
-            return field, _allows(named, allowed)
-        if job is not None and getattr(job, field) not in ("", *allowed):
-            return (
-                "job_id",
-                f"the job {shown(job_id)} is of another {field}; this token is for {_list(allowed)}",
+        if group is not None and getattr(group, field) not in allowed:
+            detail = f"the job {shown(job_id)} is of another {field}; this token is for {_list(allowed)}"
+            return "job_id", detail
+        if group is None and not getattr(said, field):
+            detail = (
+                f"no job {shown(job_id)} is known yet: its first event says its {field}, of {_list(allowed)}"
             )
+            return field, detail
     return None
+
+
+def _said(event: Event) -> JobGroup:
+    return JobGroup(getattr(event, "owner", None) or "", getattr(event, "team", None) or "")
 
 
 def _job(event: Event) -> str:
@@ -174,6 +215,10 @@ def _check_within(told: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: 
 
 
 def _check_source(asked: Mapping[str, Any], bounds: TokenBounds) -> None:
+    if bounds.teams or bounds.owners or bounds.job_prefixes:
+        raise _beyond_token(
+            "kind", "this token reports jobs of its own; what a source has read is a collector's to say"
+        )
     if bounds.sources and asked.get("name") not in bounds.sources:
         detail = f"this token may not say what source {shown(asked.get('name'))} has read"
         raise _beyond_token("name", f"{detail}; it may of {_list(bounds.sources)}")

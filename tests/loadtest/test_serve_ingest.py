@@ -21,7 +21,7 @@ def test_requests_hold_whole_batches_of_events_that_the_ingest_takes() -> None:
         )
     ]
     assert 5_000 <= len(found) <= 5_000 + 200
-    assert {type(record).__name__ for record in found} == {"OutgoingRecord"}
+    assert {type(record).__name__ for record in found} == {"AcceptedEvent"}
     assert len(set(map(str, found))) == len(found)
 
 

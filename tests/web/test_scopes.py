@@ -11,7 +11,7 @@ from aiohttp import web
 
 from streams.config.live import WebSettings
 from streams.web.middleware import add_headers, middleware
-from streams.web.routes import CONTROLS, OPEN, Route, Routes
+from streams.web.routes import ANY, CONTROLS, OPEN, Route, Routes
 from streams.web.scopes import ALL, Scope, Tokens, session_of
 from streams.web.security import COOKIE, RequestGuard, is_data
 from tests.logged import logged
@@ -65,8 +65,11 @@ def test_what_is_not_for_readers_is_listed_here() -> None:
         "/api/v1/events": Scope.INGEST,
         "/api/v1/bills": Scope.LIMIT,
         "/api/v1/bills/pieces": Scope.LIMIT,
-        "/api/v1/bills/allocations": Scope.INGEST,
-        "/api/v1/closings": Scope.INGEST,
+        "/api/v1/bills/allocations": Scope.LIMIT,
+        "/api/v1/closings": Scope.LIMIT,
+        "/api/v1/sources": Scope.INGEST,
+        "/api/v1/whoami": ANY,
+        "/api/v1/tokens": Scope.ADMIN,
         "/api/v1/closings/{month:[^/]+}": Scope.QUERY,
         "/v1/traces": Scope.INGEST,
         "/v1/metrics": Scope.INGEST,
@@ -85,7 +88,8 @@ def test_the_scopes_of_a_server_are_those_of_all_its_paths() -> None:
     app = web.Application()
     scopes = Routes(None).add_to(app)  # type: ignore[arg-type]  # nothing is answered here
     assert set(scopes) == {resource.canonical for resource in app.router.resources()}
-    assert len(scopes) == len(table())
+    assert len(scopes) == len({route.path for route in table()})
+    assert len({(route.method, route.path) for route in table()}) == len(table())
 
 
 def test_a_path_without_a_scope_is_answered_to_nobody() -> None:

@@ -1,0 +1,42 @@
+"""`trainfare whoami`: whose the token is that a command would show, and what it may do."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from schemas.escaping import visible
+from streams.cli.options import DataOption, UrlOption, settings_for
+
+_BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
+
+
+def whoami(data: DataOption = None, url: UrlOption = None) -> None:
+    """Ask a worker who this is: the token of `TRAINFARE_WEB_TOKEN`, or of the data directory."""
+    from streams.cli.acting import worker_at
+
+    found = worker_at(data, url, settings_for(data)).whoami()
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in _lines(found)))
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    kind = (
+        "issued"
+        if found["is_issued"]
+        else "shared: of the settings or of a data directory, so nobody's in particular"
+    )
+    expires_ms = found["expires_ms"]
+    ends = (
+        "never"
+        if expires_ms is None
+        else datetime.fromtimestamp(expires_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    )
+    bounds = [f"{name} {', '.join(found[name])}" for name in _BOUNDS if found[name]]
+    return [
+        f"token     {found['token']} ({kind})",
+        f"scopes    {', '.join(found['scopes'])}",
+        f"bound to  {'; '.join(bounds) or 'nothing: it may name all'}",
+        f"expires   {ends}",
+        f"address   {found['address']}",
+    ]

@@ -1,0 +1,132 @@
+"""Issued access tokens over HTTP: list, issue, rotate, revoke; who the caller is; what a source has read.
+
+No answer has a hash of a token, and no request its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from schemas.escaping import visible
+from schemas.events import ControlEvent
+from schemas.validate_sources import SOURCE
+from streams.web.control_record import FieldError
+from streams.web.controls import BODY_MAX_BYTES, ControlEndpoint, accepted
+from streams.web.encode import json_answer
+from streams.web.errors import ApiError
+from streams.web.middleware import CALLER
+from streams.web.parameters import parameters
+from streams.web.request_body import json_body
+from streams.web.scopes import Caller, IssuedTokens, Scope, TokensNotReadError
+from streams.web.security import RequestGuard, tokens_not_read
+from streams.web.token_records import TokenConflictError, token_record
+
+
+class TokenParts(Protocol):
+    """What the answers are made from."""
+
+    @property
+    def guard(self) -> RequestGuard:
+        """Who may do what."""
+        ...
+
+    @property
+    def controls(self) -> ControlEndpoint:
+        """What writes records of `controls`."""
+        ...
+
+
+class TokenEndpoint:
+    """The handlers."""
+
+    def __init__(self, parts: TokenParts) -> None:
+        self._parts = parts
+
+    async def whoami(self, request: web.Request) -> web.Response:
+        """The identity of the caller, and what it may do."""
+        parameters(request, set())
+        caller: Caller = request[CALLER]
+        return json_answer(
+            {
+                "token": caller.token,
+                "is_issued": caller.is_issued,
+                "scopes": [each for each in Scope if each in caller.scopes],
+                **_bounds(caller.bounds._asdict()),
+                "expires_ms": caller.expires_ms,
+                "address": caller.address,
+            }
+        )
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """Every issued token, without its hash.
+
+        Raises:
+            ApiError: They are not read yet.
+        """
+        parameters(request, set())
+        issued = self._parts.guard.issued
+        return json_answer({"tokens": [_shown(each, issued) for each in self._standing().values()]})
+
+    async def write(self, request: web.Request) -> web.Response:
+        """Issue, rotate or revoke a token.
+
+        Raises:
+            ApiError: It was refused, or the log did not take it.
+        """
+        controls, caller = self._parts.controls, request[CALLER]
+        controls.check_open(caller)
+        asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"name": "vision", "hash": "..."}')
+        try:
+            record = token_record(asked, self._standing(), caller.token, controls.now_ms())
+        except FieldError as fault:
+            where = f"{visible(fault.field)}: " if fault.field else ""
+            raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
+        except TokenConflictError as fault:
+            raise ApiError(409, visible(str(fault)), "token_conflict", field="name") from None
+        return accepted(await controls.append(record, caller))
+
+    async def source(self, request: web.Request) -> web.Response:
+        """Write what a source has read: no other kind of control.
+
+        Raises:
+            ApiError: It is of another kind, was refused, or the log did not take it.
+        """
+        controls, caller = self._parts.controls, request[CALLER]
+        controls.check_open(caller)
+        asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"kind": "source", ...}')
+        if asked.get("kind") != SOURCE:
+            raise ApiError(403, f"kind: this path takes {SOURCE} alone; POST /api/v1/controls takes others", field="kind")  # fmt: skip
+        return accepted(await controls.write_source(asked, caller))
+
+    def _standing(self) -> Mapping[bytes, ControlEvent]:
+        try:
+            return self._parts.guard.issued.standing()
+        except TokensNotReadError:
+            raise tokens_not_read() from None
+
+
+def _bounds(value: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
+        name: list(value.get(name, ())) for name in ("teams", "owners", "sources", "job_prefixes", "topics")
+    }
+
+
+def _shown(event: ControlEvent, issued: IssuedTokens) -> dict[str, Any]:
+    value: Mapping[str, Any] = event.value
+    used = issued.last_use(event.name)
+    return {
+        "name": event.name,
+        "scopes": list(value.get("scopes", ())),
+        **_bounds(value),
+        "changed_ms": event.time_ms,
+        "by": value.get("by", ""),
+        "comment": value.get("comment", ""),
+        "expires_ms": value.get("expires_ms"),
+        "former_until_ms": value.get("former_until_ms"),
+        "revoked": bool(value.get("revoked", False)),
+        "last_used_ms": None if used is None else used.at_ms,
+        "last_used_from": "" if used is None else used.address,
+    }

@@ -190,6 +190,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |
 | `operator` | `owner`, `comment` | names [who gets alerts](messages.md#operators) about `prices`, `sources` or `nodes`, the record's name |
 | `source` | `polls`, `entries`, `examples`, `standing` | says [what became of all that a source was read for](sources.md#all-sources) |
+| `token` | `hash`, `scopes`, `teams`, `owners`, `sources`, `job_prefixes`, `topics`, `expires_ms`, `former_hash`, `former_until_ms`, `revoked`, `comment` | issues [an access token](company.md#tokens), or ends it; written by `trainfare tokens` |
 
 A `source` has no other fields than these: `entries` are numbers by `metered`, `free/RULE` and `not_understood/REASON`, summed over `polls` polls; `examples` a text by reason; `standing` the reasons that stand now; 64 of
 each at most. Its key is `source/NAME`; under another one it says nothing. It is in force for nobody: workers keep it in [`sources`](tables.md#sources).
@@ -254,5 +255,6 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.too_late: "the event is [older than the horizon](#lateness)",
     Reason.bad_envelope: "the envelope is not as CloudEvents 1.0 has it",
     Reason.unread_batch: "a compressed batch holds more than 64 MiB or a million records; one dead letter stands for all of it",
+    Reason.beyond_token: "over HTTP alone, where it is refused and no dead letter: the event names what [its sender's token](company.md#tokens) may not",
     Reason.wrong_partition: "the record came in another partition than [that of its key](#keys-and-partitioners)",
 }

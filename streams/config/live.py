@@ -302,7 +302,7 @@ class WebSettings(Group):
     )
     require_token: bool = Field(
         default=False,
-        description="Every request needs a token, of these settings or of `trainfare tokens`, from a loopback address too; "
+        description="Every request needs a token, of these settings or of `trainfare tokens create`, from a loopback address too; "
         "`bind` may then be any address without a token here.",
     )
     tokens_file: Path | None = Field(
@@ -317,7 +317,7 @@ class WebSettings(Group):
     write_token: SecretStr | None = Field(
         default=None,
         description="Has the scopes `ingest`, `act` and `limit`: sending events, acting on alerts, budgets, bills. "
-        "Not for a company: `trainfare tokens` issues one to each sender.",
+        "Not for a company: `trainfare tokens create` issues one to each sender.",
     )
     act_link_key: SecretStr | None = Field(
         default=None,

@@ -193,7 +193,7 @@ class ControlEndpoint:
         """Whose the alert is; a store that cannot say holds up nobody who may acknowledge any.
 
         Raises:
-            ApiError: There is none, or it cannot be told whether the caller may.
+            ApiError: There is none, or it is not known whether the caller may.
         """
         try:
             async with asyncio.timeout(_KNOWN_WITHIN_S):
@@ -202,7 +202,7 @@ class ControlEndpoint:
         except (ApiError, TimeoutError):
             if caller.bounds.teams or caller.bounds.owners:
                 raise ApiError(
-                    503, "whose alert it is cannot be told now; send the same again", "busy"
+                    503, "whose alert it is is not known now; send the same again", "busy"
                 ) from None
             return None
         raise ApiError(

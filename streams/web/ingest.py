@@ -190,7 +190,7 @@ class IngestEndpoint:
         """Return the records of events, and why others have none.
 
         Raises:
-            ApiError: Whose jobs are cannot be told, which the bounds need.
+            ApiError: The store cannot say whose jobs are, which the bounds need.
         """
         taken: list[AcceptedEvent] = []
         refused: list[RefusedEvent] = []

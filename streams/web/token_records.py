@@ -115,7 +115,7 @@ class TokenFile:
         found: dict[bytes, ControlEvent] = {}
         for number, line in enumerate(self._lines(), 1):
             try:
-                raw = msgspec.json.decode(line, type=_Line)
+                raw = msgspec.json.decode(line, type=_TokenLine)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 raise self._fault(number, 'expected {"topic": "controls", "value": {...}}') from None
             event = decode(CONTROLS, bytes(raw.value), (), _ANY_TIME_MS)
@@ -134,7 +134,7 @@ class TokenFile:
         Raises:
             SinkError: The system refused; the file is unchanged.
         """
-        line = msgspec.json.encode(_Line(topic=CONTROLS, value=msgspec.Raw(record.value)))
+        line = msgspec.json.encode(_TokenLine(topic=CONTROLS, value=msgspec.Raw(record.value)))
         write_private(self.path, b"".join(each + b"\n" for each in (*self._lines(), line)))
 
     def _lines(self) -> Sequence[bytes]:
@@ -148,6 +148,6 @@ class TokenFile:
         )
 
 
-class _Line(msgspec.Struct):
+class _TokenLine(msgspec.Struct):
     topic: str
     value: msgspec.Raw

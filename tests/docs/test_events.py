@@ -208,11 +208,15 @@ def _names_of_kinds() -> list[str]:
         "receipt",
         "operator",
         "source",
+        "token",
     ):
         record = {**example("controls"), "alert_id": "al_" + 24 * "0", "kind": kind}
         if kind == "source":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
             record = {**own, "polls": 1, "entries": {}}
+        if kind == "token":
+            own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
+            record = {**own, "hash": 64 * "0", "scopes": ["ingest"]}
         event = decode("controls", json.dumps(record).encode(), [], LATER_MS)
         found += [kind] if isinstance(event, ControlEvent) else []
     return found

@@ -189,10 +189,10 @@ def check_control(
         if bounds.teams or bounds.owners:
             _check_ack(asked, bounds, alert or {})
     else:
-        _check_within(_told(asked, standing), bounds, kind)
+        _check_within(_named_by(asked, standing), bounds, kind)
         before = _standing(kind, asked.get("name"), standing)
         if before is not None:
-            _check_within(_told(before, standing), bounds, f"{kind} of this name")
+            _check_within(_named_by(before, standing), bounds, f"{kind} of this name")
 
 
 def _check_ack(asked: Mapping[str, Any], bounds: TokenBounds, alert: Mapping[str, str]) -> None:
@@ -203,9 +203,9 @@ def _check_ack(asked: Mapping[str, Any], bounds: TokenBounds, alert: Mapping[str
             raise _beyond_token(field, f"this token may name {shown(own)} here, as the alert does")
 
 
-def _check_within(told: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: str) -> None:
+def _check_within(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: str) -> None:
     for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
-        named = [each[field] for each in told if each.get(field) is not None]
+        named = [each[field] for each in named_in if each.get(field) is not None]
         if not allowed or (named and all(each in allowed for each in named)):
             continue
         said = f"of {field} {shown(named[-1])}" if named else f"that names no {field}"
@@ -228,7 +228,7 @@ def _beyond_token(field: str, detail: str) -> ApiError:
     return ApiError(403, f"{field}: {detail}", Reason.beyond_token, field=field)
 
 
-def _told(value: Mapping[str, Any], standing: Standing) -> list[Mapping[str, Any]]:
+def _named_by(value: Mapping[str, Any], standing: Standing) -> list[Mapping[str, Any]]:
     """Where a record says whose it is: in its fields, and in `match`; of an override in those of its budget."""
     if "budget" in value and isinstance(value["budget"], str):
         value = _standing("budget", value["budget"], standing) or {}

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from schemas import (
+    balance_table,
     bill_tables,
     budget_tables,
     clock_table,
@@ -407,6 +408,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **receipt_table.SCHEMAS,
     **source_table.SCHEMAS,
     **clock_table.SCHEMAS,
+    **balance_table.SCHEMAS,
     **bill_tables.SCHEMAS,
     **commitment_tables.SCHEMAS,
 }
@@ -470,6 +472,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **receipt_table.KEYS,
     **source_table.KEYS,
     **clock_table.KEYS,
+    **balance_table.KEYS,
     **bill_tables.KEYS,
     **commitment_tables.KEYS,
 }
@@ -483,6 +486,7 @@ MONTHLY: Final = {
     JOB_CHECKPOINTS: "time",
     NODE_MINUTES: "minute",
     NODE_HOURS: "hour",
+    balance_table.BALANCE_HOURS: "hour",
     BURN_RATES: "time",
     bill_tables.BILL_LINES: "billing_period_start",
     bill_tables.BILL_PARTS: "month",

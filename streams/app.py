@@ -65,6 +65,7 @@ from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
 from streams.worker.startup import Startup, stopped_by_signals
+from streams.worker.storing.balances import keep_balances
 from streams.worker.storing.dead_letters import DeadLetterProducer
 from streams.worker.storing.retention import keep_dropping
 from streams.worker.supervise import beside
@@ -357,6 +358,7 @@ class Worker:
                     "the retention of minutes": keep_dropping(
                         store, meter.minutes_retention_days, lambda: 0 in worker.shard_manager.owned
                     ),
+                    "the idle time of days": keep_balances(store, lambda: 0 in worker.shard_manager.owned),
                 },
             )
         finally:

@@ -96,7 +96,7 @@ IDLE: Final = _filled("""
 SELECT toInt64(toDate(hour)) AS day, node, account, cloud, cluster, gpu_type,
     toInt64(sum(b.idle_cost_usd) * 1000000000) AS usd_nano,
     toInt64(sum(b.overcommitted_cost_usd) * 1000000000) AS overcommitted_nano
-FROM node_hour_balance AS b
+FROM <node hours> AS b
 WHERE <hours of span>
 GROUP BY day, node, account, cloud, cluster, gpu_type
 ORDER BY day, node

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import add
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from sinks.answer import QueryResult
-from streams.costs.parts import HourSpan, Parameters, between
+from streams.costs.kept_days import days_of, days_sql, parts_of
+from streams.costs.parts import HourSpan, Parameters
 
 Made = TypeVar("Made")
 Row: TypeAlias = "tuple[Any, ...]"
@@ -23,14 +23,6 @@ Steps: TypeAlias = "Generator[Statement, QueryResult, Made]"
 
 #: Of one part, unless a single day has more: some 60 MiB, of the 128 MiB that a query may take.
 NODE_HOURS_MAX: Final = 24_000
-#: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
-_KEPT_FROM: Final = """toInt64(toUnixTimestamp(toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
-    SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
-)), 'UTC')))"""
-_DAYS: Final = """SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, count() AS hours, <kept from> AS kept_from_s
-FROM node_hours FINAL WHERE {where} GROUP BY day_s HAVING day_s >= kept_from_s ORDER BY day_s""".replace(
-    "<kept from>", _KEPT_FROM
-)
 
 
 @dataclass(frozen=True)
@@ -52,43 +44,24 @@ class MetricRows:
         return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
-def parts_of(span: HourSpan, days: Iterable[tuple[int, int]]) -> list[HourSpan]:
-    """The parts of a span, in order: without gaps, cut at midnight only.
-
-    Args:
-        span: The span.
-        days: Days (UTC) in order: the second since 1970 on which it begins, and how many node-hours it has.
-    """
-    bounds, held = [span.begin_ms], 0
-    for day_s, hours in days:
-        if held and held + hours > NODE_HOURS_MAX:
-            bounds.append(day_s * 1000)
-            held = 0
-        held += hours
-    return [HourSpan(*part) for part in pairwise([*bounds, span.end_ms])]
-
-
 def in_parts(
     span: HourSpan,
-    statement: Callable[[HourSpan], Statement],
+    statement: Callable[[HourSpan, str], Statement],
     enough: Callable[[int], bool] = lambda _rows: False,
 ) -> Steps[MetricRows]:
     """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time.
 
-    What is asked must be of `node_hour_balance`, which has no hour before the first minute that is kept: years of hours without
-    minutes are no part.
+    What is asked must be of the table that the statement is given: hours of nodes with their idle time. There is no hour before
+    the first minute that is kept: years of hours without minutes are no part.
     """
-    parameters: Parameters = {}
-    where = " AND ".join(["1", *between(span, "hour", parameters)])
-    found = yield _DAYS.format(where=where), parameters
-    days = [tuple(int(str(each)) for each in row) for row in found.rows()]
+    days, kept_from_ms = days_of((yield days_sql(span)).rows())
     if days:
-        kept_from_ms = days[0][2] * 1000
         span = HourSpan(max(span.begin_ms or 0, kept_from_ms), span.end_ms)
     names: tuple[str, ...] = ()
     rows: list[Row] = []
-    for part in parts_of(span, ((day_s, hours) for day_s, hours, _ in days)):
-        answer = yield statement(part)
+    for part in parts_of(span, days, NODE_HOURS_MAX):
+        sql, parameters = statement(part.span, part.source)
+        answer = yield sql, parameters | part.parameters
         names = answer.names
         rows.extend(answer.rows())
         if enough(len(rows)):

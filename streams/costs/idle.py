@@ -57,7 +57,7 @@ def idle_steps(request: CostRequest, span: HourSpan) -> Steps[MetricRows]:
     is_short = request.per in _SHORT and not request.has_own_cells
     found = yield from in_parts(
         span,
-        lambda part: _part_sql(request, span, part, most if is_short else _PART_ROWS_MAX),
+        lambda part, source: _part_sql(request, span, part, source, most if is_short else _PART_ROWS_MAX),
         lambda rows: is_short and rows >= most,
     )
     cells = [(*cell, _ratio(cell, width)) for cell in added(found.rows, width)]
@@ -65,7 +65,7 @@ def idle_steps(request: CostRequest, span: HourSpan) -> Steps[MetricRows]:
     return MetricRows((*found.names, "ratio"), cells[:most])
 
 
-def _part_sql(request: CostRequest, span: HourSpan, part: HourSpan, most: int) -> Statement:
+def _part_sql(request: CostRequest, span: HourSpan, part: HourSpan, source: str, most: int) -> Statement:
     parameters = parameters_of(request, span) | {"most": most}
     levels = [f"toString(h.{level}) AS level_{place}" for place, level in enumerate(request.by)]
     names = [f"level_{place}" for place in range(len(levels))]
@@ -80,7 +80,7 @@ FROM
 (
     SELECT {listed(*apart)},
         {_SUMS}
-    FROM (SELECT * FROM node_hour_balance{where}) AS h
+    FROM (SELECT * FROM {source}{where}) AS h
     GROUP BY {names_in(apart)}
 ) AS cells
 GROUP BY {listed(*names, "period")}

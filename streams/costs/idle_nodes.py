@@ -5,13 +5,14 @@ Every text in its SQL is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
-from streams.costs.day_parts import MetricRows, Row, Steps, added, in_parts
+from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, in_parts
 from streams.costs.parts import OWN_CELLS, HourSpan, Parameters, extent_ms_sql, starts_of
 from streams.costs.request import CostRequest, Metric, Period
 
@@ -31,7 +32,8 @@ MONEY: Final = (
 ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
 SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
-_DAYS: Final = SPAN.replace("hour", "toDateTime(day, 'UTC')")
+#: All hours of the days that begin in the span.
+DAYS_OF_SPAN: Final = SPAN.replace("hour", "toStartOfDay(b.hour, 'UTC')")
 NODES: Final = "SELECT count() AS hours FROM node_hours"
 #: Jobs with at least one sampled GPU-hour in a span and a productive share under one half, as the view `right_sizing` has them of all time.
 HOLLOW_JOBS: Final = f"""
@@ -40,15 +42,23 @@ HOLLOW_JOBS: Final = f"""
     FROM (SELECT * FROM job_hours FINAL WHERE {USERS_JOBS} AND {SPAN})
     GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
 """
+#: As the view `forgotten_nodes` has them.
+_FORGOTTEN: Final = """
+    SELECT toDate(b.hour) AS day, b.node AS node, argMax(b.team, b.hour) AS team, argMax(b.gpu_type, b.hour) AS gpu_type,
+        argMax(b.instance_type, b.hour) AS instance_type, sum(b.node_cost_usd) AS node_cost_usd
+    FROM <hours> AS b WHERE <span>
+    GROUP BY day, node
+    HAVING sum(b.paid_ms) = 86400000 AND min(b.gpu_milli_ms) > 0 AND sum(b.used_gpu_milli_ms) = 0 AND sum(b.unattributed_gpu_ms) = 0
+""".replace("<span>", DAYS_OF_SPAN)
 #: Findings of single days, and those of the whole span.
 _FINDINGS_OF_DAYS: Final = f"""
 SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
        concat('nothing ran on it; ', instance_type, ' ', gpu_type) AS detail
-FROM forgotten_nodes WHERE {_DAYS}
+FROM ({_FORGOTTEN})
 UNION ALL
 SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
        concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
-FROM node_hour_balance WHERE {SPAN}
+FROM <hours> AS b WHERE {SPAN}
 GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
 """
 _FINDINGS_OF_SPAN: Final = f"""
@@ -66,7 +76,7 @@ GROUP BY ALL
 _TYPES_OF_DAYS: Final = f"""
 SELECT if(instance_type = '', gpu_type, instance_type) AS name, sum(used_gpu_milli_ms) AS used, sum(toInt128(gpu_milli_ms)) AS held,
        sum(node_cost_usd) AS cost_usd
-FROM node_hour_balance WHERE {SPAN} GROUP BY name
+FROM <hours> AS b WHERE {SPAN} GROUP BY name
 """
 
 
@@ -91,8 +101,10 @@ def cells(
             min(span.end_ms or ALWAYS_MS, int(str(last_ms)) + HOUR_MS),
         )
         starts = starts_of(request, span)
-    sql = _sql(levels, OWN_CELLS if starts else START.get(per))
-    found = yield from in_parts(span, lambda part: (sql, bounds_of(part) | starts))
+    start = OWN_CELLS if starts else START.get(per)
+    found = yield from in_parts(
+        span, lambda part, source: (_sql(levels, start, source), bounds_of(part) | starts)
+    )
     width = len(found.names) - len(MONEY) - 1
     first = width - len(levels)  # 1 with a period
     idle_at = width + 1 + MONEY.index("idle_cost_usd")
@@ -107,14 +119,19 @@ def cells(
 
 def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
     """Ask what to look at, the dearest first."""
-    found = yield from in_parts(span, lambda part: (_FINDINGS_OF_DAYS, bounds_of(part)))
+    found = yield from in_parts(span, _of_hours(_FINDINGS_OF_DAYS))
     rows = found.rows
     rows += (yield _FINDINGS_OF_SPAN, bounds_of(span)).rows()
-    types = yield from in_parts(span, lambda part: (_TYPES_OF_DAYS, bounds_of(part)))
+    types = yield from in_parts(span, _of_hours(_TYPES_OF_DAYS))
     rows += [_half_full(*each) for each in added(types.rows, 1) if 0 < each[2] >= 2 * each[1]]
     # The greatest cost first; what has none comes last.
     rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
     return MetricRows(found.names, rows[:limit])
+
+
+def _of_hours(sql: str) -> Callable[[HourSpan, str], Statement]:
+    """The statement with the table of hours in its place."""
+    return lambda part, source: (sql.replace("<hours>", source), bounds_of(part))
 
 
 def _half_full(name: str, used: int, held: int, cost_usd: Decimal) -> Row:
@@ -130,14 +147,14 @@ def bounds_of(span: HourSpan) -> Parameters:
     return {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
 
 
-def _sql(levels: tuple[str, ...], start: str | None) -> str:
-    """The statement; only names of fixed lists go into it."""
+def _sql(levels: tuple[str, ...], start: str | None, source: str) -> str:
+    """The statement; only names of fixed lists go into it, and the table that has the hours."""
     names = ", ".join(levels)
     period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
     return f"""
 SELECT {period}{names}, sum(paid_ms) AS paid_ms,
        {", ".join(f"sum({name}) AS {name}" for name in MONEY)}
-FROM node_hour_balance WHERE {SPAN}
+FROM {source} AS b WHERE {SPAN}
 GROUP BY {first}{names}
 """
 

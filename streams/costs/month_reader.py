@@ -185,8 +185,8 @@ class MonthReader:
         whole = HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
         steps = in_parts(
             whole,
-            lambda part: (
-                charge_sql.IDLE,
+            lambda part, source: (
+                charge_sql.IDLE.replace("<node hours>", source),
                 {"first": _iso_of(part.begin_ms), "until": _iso_of(part.end_ms), "days": [*days]},
             ),
         )

@@ -23,16 +23,12 @@ from sinks.target import query_source
 from streams.cli import chargeback, costs, idle
 from streams.cli.main import build
 from streams.cli.reading import Reader
-from streams.costs import day_parts
-from streams.costs.day_parts import parts_of
-from streams.costs.parts import HourSpan
 from tests.sinks.rows import instant, row
 from tests.sinks.stores import embedded
 
 NODES, DAYS = 150, 31
 HOURS = 24 * DAYS
 FIRST = instant("2026-05-01 00:00")
-DAY_MS = 86_400_000
 ONE_STATEMENT = "SELECT cluster, sum(idle_cost_usd) FROM node_hour_balance GROUP BY cluster"
 
 
@@ -127,16 +123,3 @@ def test_chargeback_of_a_month_of_150_nodes(ask: Callable[..., str]) -> None:
     header, *rows = ask("chargeback", "--month", "2026-05", "--format", "csv").splitlines()
     at = header.split(",").index("idle_usd")
     assert sum(Decimal(row.split(",")[at]) for row in rows) == 83_700
-
-
-def test_a_span_is_cut_at_midnight_into_parts_that_cover_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(day_parts, "NODE_HOURS_MAX", 10)
-    days = [(86_400 * day, hours) for day, hours in enumerate([4, 6, 1, 30, 9, 1, 1])]
-    assert parts_of(HourSpan(None, 7 * DAY_MS - 1), days) == [
-        HourSpan(None, 2 * DAY_MS),
-        HourSpan(2 * DAY_MS, 3 * DAY_MS),
-        HourSpan(3 * DAY_MS, 4 * DAY_MS),  # a single day is never cut
-        HourSpan(4 * DAY_MS, 6 * DAY_MS),
-        HourSpan(6 * DAY_MS, 7 * DAY_MS - 1),
-    ]
-    assert parts_of(HourSpan(5, None), []) == [HourSpan(5, None)]

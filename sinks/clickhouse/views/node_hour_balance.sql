@@ -4,7 +4,8 @@
 -- 3.4 KiB of memory for each node and hour that it reads, so that 128 MiB are enough for 38,000 of them, say 50 nodes and a
 -- month: of more, ask for a shorter time (`hour >=`), or raise [`query.max_memory_bytes`](settings.md). `trainfare idle`,
 -- `costs --metric m3` and `chargeback`, and `GET /api/v1/costs`, ask for whole days at a time and add these up, exactly:
--- what they need does not grow with the time, and is enough for 1,500 nodes.
+-- what they need does not grow with the time, and is enough for 1,500 nodes. Days that have ended they read from
+-- [`balance_hours`](tables.md#balance_hours).
 
 -- What was used without a job is the share of the node's GPU-time that samples without a job call productive, at what the
 -- node cost then, and never more than was idle. Sixty sums of nano-dollars take a fifth of the memory that a group for each

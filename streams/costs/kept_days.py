@@ -1,0 +1,136 @@
+"""Days whose idle time is kept ready, by node and hour: netting a day by minute takes long, and most days never change.
+
+A stamp tells whether the rows of a day are still those that its idle time was made from. Every text in its SQL is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from schemas.balance_table import COLUMNS
+from schemas.durations import DAY_MS
+from streams.costs.parts import HourSpan, Parameters, between
+
+#: Idle time as it is netted from minutes.
+NETTED: Final = "node_hour_balance"
+_DAY_S: Final = DAY_MS // 1_000
+#: Of one statement over days that are kept: grouped by node and hour these are some 60 MiB.
+KEPT_HOURS_MAX: Final = 240_000
+_EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
+#: Idle time as it is kept.
+KEPT: Final = f"""(
+    SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM balance_hours FINAL
+    WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {_DAY_S}, 'UTC')
+        AND stamp = transform(toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), {{kept_days:Array(Int64)}}, {{stamps:Array(Int64)}}, toInt64(0))
+)"""
+#: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
+_KEPT_FROM: Final = """greatest(
+    toInt64(toUnixTimestamp(toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
+        SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
+    )), 'UTC'))),
+    (SELECT toInt64(toUnixTimestamp(toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')))
+        FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from')))"""
+#: Where versions matter it says FINAL: elsewhere the first minute of a table is read from its parts, not from its rows.
+#: Whole days with hours of nodes. What minutes change they change in the hours of jobs and nodes as well, which get a new version.
+_DAYS: Final = """
+WITH <kept from> AS kept_from_s
+SELECT d.day_s AS day_s, d.hours AS hours, kept_from_s, d.stamp AS stamp, k.is_kept AS is_kept
+FROM
+(
+    SELECT day_s, countIf(of = 1) AS hours, toInt64(sum(cityHash64(of, name, number, at, version))) AS stamp
+    FROM
+    (
+        SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, 1 AS of, node AS name, 0 AS number, toUnixTimestamp(hour) AS at, version
+        FROM node_hours FINAL WHERE {hours}
+        UNION ALL
+        SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), 2, job_id, attempt, toUnixTimestamp(hour), version FROM job_hours FINAL WHERE {hours}
+        UNION ALL
+        SELECT toInt64(toUnixTimestamp(toStartOfDay(minute, 'UTC'))), 3, concat(node, ' ', gpu), 0, toUnixTimestamp(minute), version
+        FROM unattributed_minutes FINAL WHERE {minutes}
+    )
+    GROUP BY day_s HAVING hours > 0
+) AS d
+LEFT ANY JOIN (SELECT toInt64(toUnixTimestamp(hour)) AS day_s, stamp, 1 AS is_kept FROM balance_hours WHERE node = '') AS k
+    ON k.day_s = d.day_s AND k.stamp = d.stamp
+ORDER BY day_s
+SETTINGS final = 0""".replace("<kept from>", _KEPT_FROM)
+
+
+class Day(NamedTuple):
+    """A day (UTC) with hours of nodes."""
+
+    begin_s: int  # since 1970
+    hours: int
+    stamp: int
+    is_kept: bool
+
+
+class Part(NamedTuple):
+    """A span of hours, and where the idle time of it is read: the text of a table, with its parameters."""
+
+    span: HourSpan
+    source: str
+    parameters: Parameters
+
+
+def days_sql(span: HourSpan) -> tuple[str, Parameters]:
+    """The statement for the days that a span touches, of which minutes are kept: as `days_of` reads them."""
+    parameters: Parameters = {}
+    begin_ms, end_ms = span.begin_ms, span.end_ms
+    whole = HourSpan(
+        None if begin_ms is None else begin_ms // DAY_MS * DAY_MS,
+        None if end_ms is None else -(-end_ms // DAY_MS) * DAY_MS,
+    )
+    since = "{time} >= toDateTime(kept_from_s, 'UTC')"
+    where = {
+        name: " AND ".join([since.format(time=time), *between(whole, time, parameters)])
+        for name, time in (("hours", "hour"), ("minutes", "minute"))
+    }
+    return _DAYS.format(**where), parameters
+
+
+def days_of(rows: Iterable[Sequence[object]]) -> tuple[list[Day], int]:
+    """The days, and the instant before which no minute is kept, ms since 1970; 0: not known."""
+    found = [tuple(int(str(each)) for each in row) for row in rows]
+    return [Day(begin_s, hours, stamp, bool(kept)) for begin_s, hours, _, stamp, kept in found], (
+        found[0][2] * 1_000 if found else 0
+    )
+
+
+def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Part]:
+    """The parts of a span, in order: without gaps, cut at midnight only.
+
+    Args:
+        span: The span.
+        days: Those with hours of nodes, in order.
+        netted_max: So many hours of nodes has a part that is netted, unless a single day has more.
+    """
+    parts: list[Part] = []
+    kept: list[Day] = []  # of the part that is made; none: it is netted
+    begin_ms, held, next_ms = span.begin_ms, 0, span.begin_ms
+
+    def end(end_ms: int | None) -> None:
+        nonlocal begin_ms, held, kept
+        of_kept: Parameters = {
+            "kept_days": [day.begin_s for day in kept],
+            "stamps": [day.stamp for day in kept],
+        }
+        parts.append(Part(HourSpan(begin_ms, end_ms), *((KEPT, of_kept) if kept else (NETTED, {}))))
+        begin_ms, held, kept = end_ms, 0, []
+
+    for day in days:
+        day_ms = day.begin_s * 1_000
+        if kept and not (day.is_kept and day_ms == next_ms and held + day.hours <= KEPT_HOURS_MAX):
+            end(next_ms)
+        is_cut = day.is_kept or (held and held + day.hours > netted_max)
+        if not kept and is_cut and (begin_ms is None or begin_ms < day_ms):
+            end(day_ms)
+        if day.is_kept:
+            kept.append(day)
+        held += day.hours
+        next_ms = day_ms + DAY_MS
+    if kept and (span.end_ms is None or (next_ms or 0) < span.end_ms):
+        end(next_ms)
+    end(span.end_ms)
+    return parts

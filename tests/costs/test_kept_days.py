@@ -1,0 +1,217 @@
+"""Idle time that is kept ready by day: the same answers as from minutes, also after rows of a day come late."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.balance_table import BALANCE_HOURS
+from schemas.tables import JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES, UNATTRIBUTED_MINUTES
+from sinks.clickhouse import ClickHouseStore
+from sinks.meta import MINUTES_KEPT_FROM
+from sinks.rows import Condition
+from streams.costs import idle_nodes
+from streams.costs.answer import cost_steps
+from streams.costs.day_parts import answered
+from streams.costs.kept_days import KEPT, NETTED, Day, Part, parts_of
+from streams.costs.parts import HourSpan
+from streams.costs.request import Period, request_of
+from streams.worker.storing.balances import ended_days, keep_day, keep_settled
+from tests.sinks.rows import instant, rows
+from tests.sinks.stores import embedded
+
+FIRST = instant("2026-04-29 00:00")
+DAYS, NODES = 5, 3
+DAY_S, DAY_MS = 86_400, 86_400_000
+ALL = HourSpan(None, None)
+
+
+def fill(store: ClickHouseStore) -> None:
+    """Nodes with a price each minute of some hours, jobs that pay for part of it, and work without a job."""
+    draw = random.Random(17)
+    lines: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in (NODE_MINUTES, JOB_MINUTES, NODE_HOURS, JOB_HOURS, UNATTRIBUTED_MINUTES)
+    }
+    for at in range(0, 24 * DAYS, 5):
+        hour = FIRST + timedelta(hours=at)
+        for node in (f"n{number}" for number in range(NODES)):
+            lines[NODE_HOURS].append(
+                {
+                    "hour": hour,
+                    "node": node,
+                    "team": "red" if node == "n0" else "",
+                    "cluster": "c",
+                    "gpu_type": "H100",
+                }
+                | {"paid_ms": 3_600_000, "gpu_milli_ms": 60_000, "version": 1}
+            )
+            lines[JOB_HOURS].append({"hour": hour, "job_id": f"of-{node}", "attempt": 1, "version": 1})
+            for minute in (hour + timedelta(minutes=draw.randrange(60)) for _ in range(4)):
+                of = {"minute": minute, "node": node, "quantity": 1_000, "unit": "gpu_milli_ms", "version": 1}
+                lines[NODE_MINUTES].append(of | {"cost_usd": Decimal(draw.randrange(10**9)).scaleb(-9)})
+                if draw.random() < 0.6:
+                    lines[JOB_MINUTES].append(
+                        of
+                        | {
+                            "job_id": f"of-{node}",
+                            "component": "gpu",
+                            "cost_usd": Decimal(draw.randrange(10**9)).scaleb(-9),
+                        }
+                    )
+                if draw.random() < 0.3:
+                    lines[UNATTRIBUTED_MINUTES].append(
+                        {"minute": minute, "node": node, "gpu": "g", "productive_ms": draw.randrange(60), "version": 1}
+                    )  # fmt: skip
+    for table, values in lines.items():
+        store.insert(table, rows(table, *values), table)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ClickHouseStore]:
+    with embedded(tmp_path / "meter") as store:
+        fill(store)
+        yield store
+
+
+def answers(store: ClickHouseStore) -> list[Any]:
+    """What is asked of idle time, in each of the ways."""
+    m3 = request_of({"metric": ["m3"], "by": ["team", "node"], "per": ["day"]})
+    whole = request_of({"metric": ["m3"], "from": ["2026-04-29T07:00:00"], "to": ["2026-05-02T12:00:00"]})
+    steps: list[Any] = [
+        cost_steps(m3),
+        cost_steps(whole),
+        idle_nodes.cells(("team",), Period.hour, ALL),
+        idle_nodes.findings(ALL),
+    ]
+    return [answered(each, store.ask).rows for each in steps]
+
+
+def idle_usd(store: ClickHouseStore) -> Decimal:
+    """Idle cost by the view, which nothing keeps ready."""
+    (row,) = store.ask(f"SELECT sum(idle_cost_usd) FROM {NETTED}", {}).rows()
+    return Decimal(str(row[0]))
+
+
+def statements(store: ClickHouseStore) -> list[str]:
+    """What is asked for idle time by team."""
+    asked: list[str] = []
+
+    def ask(sql: str, parameters: Any) -> Any:
+        asked.append(sql)
+        return store.ask(sql, parameters)
+
+    answered(idle_nodes.cells(("team",), Period.all, ALL), ask)
+    return asked[1:]
+
+
+def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
+    before = answers(store)
+    assert all(before)
+    days = ended_days(store)
+    assert [day.begin_s for day in days] == [int(FIRST.timestamp()) + DAY_S * day for day in range(DAYS - 1)]
+    for day in days:
+        keep_day(store, day)
+    assert all(day.is_kept for day in ended_days(store))
+    kept, netted = statements(store)
+    assert "balance_hours" in kept
+    assert NETTED not in kept
+    assert NETTED in netted
+    assert "balance_hours" not in netted
+    assert answers(store) == before
+
+
+def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) -> None:
+    left = keep_settled(store, {})
+    assert len(left) == DAYS - 1
+    assert not any(day.is_kept for day in ended_days(store))
+    assert keep_settled(store, left) == {}
+    late = FIRST + timedelta(days=1, hours=1)
+    store.insert(
+        NODE_MINUTES,
+        rows(NODE_MINUTES, {"minute": late, "node": "n1", "quantity": 9, "unit": "gpu_milli_ms", "cost_usd": Decimal(7)}),
+        "late",
+    )  # fmt: skip
+    store.insert(
+        NODE_HOURS, rows(NODE_HOURS, {"hour": late, "node": "n1", "paid_ms": 60_000, "cluster": "c", "version": 2}), "late"
+    )  # fmt: skip
+    assert [day.is_kept for day in ended_days(store)] == [True, False, True, True]
+    assert len(statements(store)) == 4
+    found = answered(idle_nodes.cells(("cluster",), Period.all, ALL), store.ask).rows
+    assert sum(row[4] for row in found) == idle_usd(store)
+    changed = answers(store)
+    keep_settled(store, keep_settled(store, {}))
+    assert all(day.is_kept for day in ended_days(store))
+    assert answers(store) == changed
+    stamps = store.ask(
+        "SELECT toDate(hour) AS day, uniqExact(stamp) AS stamps FROM balance_hours GROUP BY day", {}
+    )
+    assert {int(str(row[1])) for row in stamps.rows()} == {1}
+
+
+def test_days_of_months_without_minutes_are_not_asked(store: ClickHouseStore) -> None:
+    for day in ended_days(store):
+        keep_day(store, day)
+    store.meta.put(MINUTES_KEPT_FROM, "202605")
+    assert [day.begin_s for day in ended_days(store)] == [
+        int(FIRST.timestamp()) + 2 * DAY_S,
+        int(FIRST.timestamp()) + 3 * DAY_S,
+    ]
+    found = answered(idle_nodes.cells(("cluster",), Period.all, ALL), store.ask).rows
+    assert sum(row[4] for row in found) == idle_usd(store)
+
+
+def test_a_day_without_its_last_row_is_not_kept(store: ClickHouseStore) -> None:
+    before = answers(store)
+    day = ended_days(store)[0]
+    keep_day(store, day)
+    store.delete(BALANCE_HOURS, [Condition("node", "=", "")])  # as after a crash before it
+    assert not ended_days(store)[0].is_kept
+    assert answers(store) == before
+
+
+def days_of(*given: tuple[int, int, bool]) -> list[Day]:
+    return [Day(DAY_S * day, hours, day + 1, is_kept) for day, hours, is_kept in given]
+
+
+def netted(begin_ms: int | None, end_ms: int | None) -> Part:
+    return Part(HourSpan(begin_ms, end_ms), NETTED, {})
+
+
+def kept(begin_ms: int | None, end_ms: int | None, *days: int) -> Part:
+    parameters: Any = {"kept_days": [DAY_S * day for day in days], "stamps": [day + 1 for day in days]}
+    return Part(HourSpan(begin_ms, end_ms), KEPT, parameters)
+
+
+def test_a_span_is_cut_at_midnight_into_parts_that_cover_it() -> None:
+    days = days_of(*((day, hours, False) for day, hours in enumerate([4, 6, 1, 30, 9, 1, 1])))
+    assert parts_of(HourSpan(None, 7 * DAY_MS - 1), days, 10) == [
+        netted(None, 2 * DAY_MS),
+        netted(2 * DAY_MS, 3 * DAY_MS),
+        netted(3 * DAY_MS, 4 * DAY_MS),  # a single day is never cut
+        netted(4 * DAY_MS, 6 * DAY_MS),
+        netted(6 * DAY_MS, 7 * DAY_MS - 1),
+    ]
+    assert parts_of(HourSpan(5, None), [], 10) == [netted(5, None)]
+
+
+def test_parts_of_kept_days_hold_no_other_day() -> None:
+    days = days_of((1, 2, True), (2, 2, True), (4, 2, True), (5, 2, False), (6, 2, False), (7, 2, True))
+    assert parts_of(HourSpan(None, 8 * DAY_MS), days, 10) == [
+        netted(None, DAY_MS),
+        kept(DAY_MS, 3 * DAY_MS, 1, 2),
+        netted(3 * DAY_MS, 4 * DAY_MS),
+        kept(4 * DAY_MS, 5 * DAY_MS, 4),
+        netted(5 * DAY_MS, 7 * DAY_MS),
+        kept(7 * DAY_MS, 8 * DAY_MS, 7),
+    ]
+    assert parts_of(HourSpan(DAY_MS + 5, None), days[:1], 10) == [
+        kept(DAY_MS + 5, 2 * DAY_MS, 1),
+        netted(2 * DAY_MS, None),
+    ]
+    assert parts_of(HourSpan(DAY_MS, 2 * DAY_MS - 1), days[:1], 10) == [kept(DAY_MS, 2 * DAY_MS - 1, 1)]

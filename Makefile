@@ -182,6 +182,7 @@ docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Sc
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
 	@COLUMNS=80 $(BIN)/python -m streams.cli.main --help > streams/cli/help.txt
 	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
+	@$(BIN)/python -m streams.rules.pairs > docs/rule_pairs.md
 	@$(BIN)/python -m deploy.helm.write
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \
 		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done

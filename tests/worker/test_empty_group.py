@@ -5,8 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS
+import pytest
+
+from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
 from streams.engine.rules.empty_group import EmptyNode, NodeGroup, margins
+from streams.engine.rules.registry import LEDGER_RULES
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_double_held import GPU_MINUTE, holds, nodes, told
 from tests.worker.test_fleet_rules import World, shared, works, world
@@ -127,3 +130,18 @@ def test_the_margins_are_those_of_the_thresholds() -> None:
     node = EmptyNode("n", NodeGroup("c", "t"), 0, 1, 10 * 10**9)
     of = {"nodes": 4, "least_usd_per_hour": 10}
     assert [each.share for each in margins(of, [node, node])] == [0.5, 2.0]
+
+
+@pytest.mark.parametrize("has_alert", [False, True])
+def test_what_its_nodes_cost_is_told_once(world: World, has_alert: bool) -> None:
+    """The rule itself is off, so that others tell of the nodes, unless an alert of it stood."""
+    in_use(world, range(16 * 60))
+    for number in range(12):
+        nodes(world, range(180, 16 * 60), 8, f"x{number}", **P5)
+    if has_alert:
+        about = {"alert_id": "al_1", "rule": RULE, "subject_kind": "node_group", "subject_name": "c1/p5"}
+        times = {"started": at(T0 + 3 * HOUR_MS), "resolved": at(T0 + 16 * HOUR_MS)}
+        world.put(ALERTS, **about, **times, status="resolved")
+    changes = world.look(16, ("rule", "off", {"rule": RULE, "enabled": False}))
+    yielding = {name for name, rule in LEDGER_RULES.items() if RULE in rule.yields_to}
+    assert {each.rule for each in changes} & yielding == (set() if has_alert else yielding)

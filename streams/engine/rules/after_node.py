@@ -83,6 +83,7 @@ RULE: Final = LedgerRule(
     holds="it has been billed for GPUs of a node in each of 8 minutes after the node was `terminated`, and held them before; until"
     " it is no longer paid, or is sampled again",
     runbook="runbook.md#billed-on-a-node-that-is-gone",
+    yields_to=("silent_job", "metered_twice", "double_held"),
     thresholds={
         "minutes": Threshold(
             8, 3, 1440, "whole minutes after the node's end: the job's end comes sooner", True

@@ -22,4 +22,5 @@ RULE: Final = AlertRule(
     about="`team`, `owner`, `project`, `experiment`, `job`, `fleet`",
     holds="a [budget](budgets.md) is used up before its period ends, if [like hours](budgets.md#forecast) go on as before",
     runbook="budgets.md#alerts",
+    yields_to=("budget_used",),
 )

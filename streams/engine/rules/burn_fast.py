@@ -7,4 +7,6 @@ from typing import Final
 from schemas.durations import MINUTE_MS
 from streams.engine.rules.burn_rule import burn_rule
 
-RULE: Final = burn_rule("burn_fast", "Runaway burn", 15 * MINUTE_MS, 2.5, 5 * MINUTE_MS, 6.0)
+RULE: Final = burn_rule(
+    "burn_fast", "Runaway burn", 15 * MINUTE_MS, 2.5, 5 * MINUTE_MS, 6.0, ("price_basis",)
+)

@@ -47,9 +47,15 @@ class BurnRule(JobRule):
 
 
 def burn_rule(
-    name: str, title: str, long_ms: int, long_ratio: float, short_ms: int, short_ratio: float
+    name: str,
+    title: str,
+    long_ms: int,
+    long_ratio: float,
+    short_ms: int,
+    short_ratio: float,
+    yields_to: tuple[str, ...],
 ) -> BurnRule:
-    """Return a burn rule of two windows."""
+    """A burn rule of two windows."""
     # A ratio of 1 would hold for every job, also for those that cost what is expected.
     return BurnRule(
         name=name,
@@ -69,6 +75,7 @@ def burn_rule(
         | usual_up_to(),
         window_ms=long_ms,
         planned_quiets=True,
+        yields_to=yields_to,
         usual_by="rate",
         cause=partial(_cause, long_ms),
         shares=partial(dearer_price, long_ms),

@@ -170,6 +170,7 @@ RULE: Final = JobRule(
     about=JOB,
     holds="for 5 min it has paid $500/h or more, and more than 1.2 times what was declared or planned, if anything was",
     runbook="runbook.md#above-the-ceiling",
+    yields_to=_BURN_RULES,
     thresholds={
         "usd_per_hour": Threshold(500, 0, 1e9, "dollars per hour that a job pays; 0: not looked at"),
         "minutes": Threshold(5, 1, 10_080, "minutes for which it pays so much: a burn rule tells more"),

@@ -162,6 +162,7 @@ RULE: Final = LedgerRule(
         "minutes. It is about the oldest of them, until that is no longer paid, or is sampled again and alone"
     ),
     runbook="runbook.md#gpus-held-twice",
+    yields_to=("silent_job", "metered_twice"),
     thresholds={
         "minutes": Threshold(8, 3, 120, "whole minutes in which they are: a hand-over takes fewer", True)
     },

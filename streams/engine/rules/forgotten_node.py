@@ -54,6 +54,7 @@ RULE: Final = HourlyRule(
     about="`node`",
     holds="a paid GPU node had no job for 6 h",
     runbook="ledger_rules.md#forgotten_node",
+    yields_to=("empty_group",),
     thresholds={"hours": Threshold(6, 1, 168, "whole hours in which a paid node had no job", True)},
     sql=SQL,
     needs="nodes",

@@ -140,6 +140,7 @@ RULE: Final = JobRule(
         "of $100/h or more: already 12 min after all of its GPUs fell to 0 % at one time"
     ),
     runbook="runbook.md#idle-gpus",
+    yields_to=("stalled",),
     thresholds={
         "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 10 min"),
         "minutes": Threshold(50, 10, 300, "minutes for which GPUs idle, in whole tens"),

@@ -234,6 +234,7 @@ RULE: Final = LedgerRule(
         " most urgent of them, also when one becomes more urgent later"
     ),
     runbook="messages.md#incidents",
+    yields_to=("price_jump",),
     thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},
     each="cause",
     finding=finding,

@@ -40,6 +40,8 @@ from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 
 _PURCHASE: Final = PRICE_FIELDS.index("purchase")
+#: What stands still has nothing to save.
+_STANDSTILLS: Final = ("stalled", "idle_gpus")
 _NO_LINES: Final[Lines] = {}
 
 
@@ -131,10 +133,7 @@ def _margins(at: JobAt) -> list[Margin]:
     at_risk = None if standing is None else _at_risk_nano(at, *standing[:2]) / NANO_PER_USD
     found = [from_threshold_on("hours of running since its last checkpoint, or its start", ran, of["hours"])]
     found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
-    found += [
-        yields_to(other, "no_checkpoint", at, after_ms=UNSAVED_SILENT_MS)
-        for other in ("stalled", "idle_gpus")
-    ]
+    found += [yields_to(other, "no_checkpoint", at, after_ms=UNSAVED_SILENT_MS) for other in _STANDSTILLS]
     return found
 
 
@@ -146,6 +145,7 @@ RULE: Final = JobRule(
     holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none in 6 h of"
     " running, and its attempt has cost $100 since then, or since its start",
     runbook="runbook.md#no-checkpoint",
+    yields_to=_STANDSTILLS,
     thresholds={
         "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),

@@ -42,6 +42,7 @@ RULE: Final = HourlyRule(
     about="`fleet`",
     holds="10 or more new nodes of a type in a cluster, and ten times the usual ([`provisioning_bursts`](views.md#provisioning_bursts))",
     runbook="ledger_rules.md#rules-across-jobs",
+    yields_to=("empty_group",),
     thresholds={},
     sql=SQL,
     needs="nodes",

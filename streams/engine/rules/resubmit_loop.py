@@ -104,6 +104,7 @@ RULE: Final = LedgerRule(
         "they are one run and less than $25 is lost"
     ),
     runbook="runbook.md#retry-loop",
+    yields_to=("retry_loop",),
     thresholds={
         "failures": Threshold(4, 2, 1000, "attempts of several jobs that failed within an hour", True),
         "dear_failures": Threshold(3, 2, 1000, "such attempts, if they lost so many dollars", True),

@@ -16,7 +16,7 @@ from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import sentence, short, usd
 from streams.engine.rules.lineage import RunJob
 from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
-from streams.engine.rules.run_losses import RunSums
+from streams.engine.rules.run_losses import NAMING, RunSums
 
 NAME: Final = "retry_overhead"
 #: Enough to see which jobs they are.
@@ -97,6 +97,7 @@ RULE: Final = LedgerRule(
         "and stays in those in which it did not. What `retry_loop` or `resubmit_loop` named does not count"
     ),
     runbook="ledger_rules.md#retry_overhead",
+    yields_to=NAMING,
     thresholds={
         "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the cost of the run"),
         "least_usd": Threshold(10, 0.01, 1e9, "dollars lost"),

@@ -186,6 +186,9 @@ class AlertRule:
     #: Which part of the job's present rate goes on if nothing is done: "all", "extra" above the expected rate, "above usual", or
     #: '' where that is not known.
     goes_on: str = ""
+    #: Rules that tell of the same: it opens nothing while an alert of one of them stands, or stood so shortly before that it may
+    #: see the same. Two rules that name each other: the one that comes first tells.
+    yields_to: tuple[str, ...] = ()
     #: Rules of the same cause: nobody is notified of an alert about a job while one of theirs about it, as severe, fires already.
     inhibited_by: tuple[str, ...] = ()
     #: The figure of a job up to which nobody is notified of an alert, if jobs of its kind reached it (`usual_figures`).

@@ -157,6 +157,7 @@ RULE: Final = JobRule(
     holds="a running job reports [progress](usage_events.md#jobs) that moved before and has not for 15 min, 6 times its usual interval and"
     " 1.5 times its longest, at $1/h or more and $20 in all; until it moves",
     runbook="runbook.md#stands-still",
+    yields_to=("idle_gpus",),
     thresholds={
         "minutes": Threshold(15, 1, 10_080, "minutes for which reports show no progress, at least"),
         "usual_times": Threshold(6, 1, 1000, "times as long as it usually reported the same values"),

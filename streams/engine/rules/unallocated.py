@@ -49,6 +49,7 @@ RULE: Final = HourlyRule(
     about="`fleet`",
     holds="jobs paid for less than 95 % of what GPU nodes cost, and $1 or more was idle",
     runbook="ledger_rules.md#unallocated",
+    yields_to=("empty_group",),
     thresholds={
         "idle_ratio": Threshold(0.05, 0.001, 1, "share of what nodes cost in an hour that no job used"),
         "least_usd": Threshold(1, 0.01, 1e9, "dollars of it"),

@@ -14,6 +14,7 @@ from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, fro
 from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "unsampled_gpus"
+_OF_JOB: Final = ("silent_job", "held")
 #: Samples count up to what is held: two attempts may be sampled on the same GPU. `silent_job`, `held`, the rules of `TWICE` and `clock_ahead` name the same cause.
 SQL: Final = f"""
 SELECT {END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, c.cluster AS cluster,
@@ -33,7 +34,7 @@ FROM
     WINDOW w AS (PARTITION BY hour, cluster)
 ) AS c
 LEFT ANY JOIN ({JOBS}) AS j ON j.job_id = c.job_id
-LEFT ANY JOIN ({episodes_of("silent_job", "held")}) AS r ON r.subject_name = c.job_id
+LEFT ANY JOIN ({episodes_of(*_OF_JOB)}) AS r ON r.subject_name = c.job_id
 WHERE c.wall_ms >= 3600000 AND c.starting_ms = 0 AND c.all_held - c.held >= 3600000000
     AND unsampled_ratio >= {{unsampled_ratio:Float64}} AND others_ratio >= {{cluster_ratio:Float64}}
     AND NOT {STOOD} AND NOT {named_in_hour(TWICE, "c.job_id", "(at_ms - 3600000)")}
@@ -78,6 +79,7 @@ RULE: Final = HourlyRule(
     about="`job`",
     holds="half or more of the GPU-time that it held in the hour has no samples, although that of its cluster's other jobs has",
     runbook="runbook.md#gpus-without-samples",
+    yields_to=(*_OF_JOB, "metered_twice", "double_held", "after_node", "clock_ahead"),
     thresholds={
         # Samples of the last ten minutes of an hour may still come.
         "unsampled_ratio": Threshold(

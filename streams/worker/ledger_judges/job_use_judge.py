@@ -16,6 +16,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules import inefficient, spinning, straggler
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.registry import LEDGER_RULES
 from streams.worker.ledger_judges import job_use_sql
 from streams.worker.ledger_judges.inefficient_judge import InefficientJudge
 from streams.worker.ledger_judges.instants import instants_of
@@ -26,9 +27,8 @@ from streams.worker.ledger_judges.straggler_judge import StragglerJudge
 
 #: In the order in which they are judged at an instant, with those that name the same cause: while one of these stands, none opens.
 _SAME_CAUSE: Final[Mapping[str, tuple[str, ...]]] = {
-    spinning.NAME: (straggler.NAME, inefficient.NAME),
-    straggler.NAME: (spinning.NAME,),
-    inefficient.NAME: (spinning.NAME, straggler.NAME),
+    rule.name: tuple(name for name in rule.yields_to if name in LEDGER_RULES)
+    for rule in (spinning.RULE, straggler.RULE, inefficient.RULE)
 }
 RULES: Final = tuple(_SAME_CAUSE)
 _EVERY_MS: Final = {

@@ -178,6 +178,7 @@ manifests:  ## Render deploy/kubernetes/trainfare.yaml from the Helm chart (HELM
 
 docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
+	@$(BIN)/python -m streams.web.matrix_page > docs/access_matrix.md
 	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
 	@COLUMNS=80 $(BIN)/python -m streams.cli.main --help > streams/cli/help.txt

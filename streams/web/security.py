@@ -42,7 +42,7 @@ WRITE_OFF: Final = (
 _WRITING: Final = frozenset({Scope.INGEST, Scope.ACT, Scope.LIMIT})
 #: Where a token that is bound to teams, owners, sources, ids or topics holds: these judge what is named. Every other path is
 #: for all that there is.
-_OF_BOUND: Final = frozenset(
+OF_BOUND: Final = frozenset(
     {
         "/api/v1/events",
         "/v1/traces",
@@ -193,7 +193,7 @@ class RequestGuard:
             )
         if not scopes & caller.scopes:
             raise ApiError(403, f"this token does not have the scope {_named(scopes)}")
-        if caller.bounds != UNBOUND and path not in _OF_BOUND:
+        if caller.bounds != UNBOUND and path not in OF_BOUND:
             raise ApiError(
                 403,
                 "this token is bound to what it may name, and what is asked for is for all",

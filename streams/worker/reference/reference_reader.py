@@ -21,7 +21,7 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
 from schemas.validate_sources import is_source
-from schemas.validate_tokens import is_token
+from schemas.validate_tokens import KEY_PREFIX, is_token
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
@@ -253,7 +253,8 @@ class ReferenceReader:
                     tokens = {**tokens} if tokens is read.tokens else tokens
                     if standing is None:
                         tokens.pop(_key(message), None)
-                    else:
+                    elif _key(message) == KEY_PREFIX + standing.name.encode():
+                        # Under another key it would outlive the end of the token of its name.
                         tokens[_key(message)] = standing
                 elif standing is None:
                     read.controls.pop(_key(message), None)

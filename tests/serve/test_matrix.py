@@ -93,9 +93,9 @@ def test_each_scope_at_each_path(running: Running, tokens: dict[str, str]) -> No
 
 def control(kind: str, team: str | None) -> dict[str, Any]:
     """A control of a kind about a team, or about what names none."""
-    of = {"team": team} if team else {}
+    of: dict[str, Any] = {"team": team} if team else {}
     until = {"until_ms": _UNTIL_MS}
-    return {
+    fields: dict[str, dict[str, Any]] = {
         "ack": {"alert_id": "al_8fe63f15d88e32e0d55fbafd", **until},
         "silence": {**(of or {"rule": "burn_fast"}), **until},
         "planned": {**(of or {"project": "p"}), "usd_per_hour": "5", **until},
@@ -103,7 +103,8 @@ def control(kind: str, team: str | None) -> dict[str, Any]:
         "budget": {"name": f"of {team}", **(of or {"project": "p"}), "usd": "5", "per": "month"},
         "override": {"budget": f"of {team}", "reason": "deadline", "name": f"over {team}", **until},
         "source": {"name": "slurm", "polls": 1, "entries": {"metered": 1}, "standing": []},
-    }[kind] | {"kind": kind}  # fmt: skip
+    }
+    return {**fields[kind], "kind": kind}
 
 
 def test_each_scope_with_each_kind_of_control(running: Running, tokens: dict[str, str]) -> None:

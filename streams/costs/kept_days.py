@@ -9,19 +9,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from schemas.balance_table import COLUMNS
-from schemas.durations import DAY_MS
+from schemas.durations import DAY_MS, DAY_S
 from streams.costs.parts import HourSpan, Parameters, between
 
 #: Idle time as it is netted from minutes.
 NETTED: Final = "node_hour_balance"
-_DAY_S: Final = DAY_MS // 1_000
 #: Of one statement over days that are kept: grouped by node and hour these are some 60 MiB.
 KEPT_HOURS_MAX: Final = 240_000
 _EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
 #: Idle time as it is kept.
 KEPT: Final = f"""(
     SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM balance_hours FINAL
-    WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {_DAY_S}, 'UTC')
+    WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {DAY_S}, 'UTC')
         AND stamp = transform(toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), {{kept_days:Array(Int64)}}, {{stamps:Array(Int64)}}, toInt64(0))
 )"""
 #: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
@@ -66,7 +65,7 @@ class Day(NamedTuple):
     is_kept: bool
 
 
-class Part(NamedTuple):
+class SourcedSpan(NamedTuple):
     """A span of hours, and where the idle time of it is read: the text of a table, with its parameters."""
 
     span: HourSpan
@@ -98,7 +97,7 @@ def days_of(rows: Iterable[Sequence[object]]) -> tuple[list[Day], int]:
     )
 
 
-def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Part]:
+def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[SourcedSpan]:
     """The parts of a span, in order: without gaps, cut at midnight only.
 
     Args:
@@ -106,7 +105,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Part]
         days: Those with hours of nodes, in order.
         netted_max: So many hours of nodes has a part that is netted, unless a single day has more.
     """
-    parts: list[Part] = []
+    parts: list[SourcedSpan] = []
     kept: list[Day] = []  # of the part that is made; none: it is netted
     begin_ms, held, next_ms = span.begin_ms, 0, span.begin_ms
 
@@ -116,7 +115,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Part]
             "kept_days": [day.begin_s for day in kept],
             "stamps": [day.stamp for day in kept],
         }
-        parts.append(Part(HourSpan(begin_ms, end_ms), *((KEPT, of_kept) if kept else (NETTED, {}))))
+        parts.append(SourcedSpan(HourSpan(begin_ms, end_ms), *((KEPT, of_kept) if kept else (NETTED, {}))))
         begin_ms, held, kept = end_ms, 0, []
 
     for day in days:

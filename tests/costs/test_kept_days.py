@@ -19,7 +19,7 @@ from sinks.rows import Condition
 from streams.costs import idle_nodes
 from streams.costs.answer import cost_steps
 from streams.costs.day_parts import answered
-from streams.costs.kept_days import KEPT, NETTED, Day, Part, parts_of
+from streams.costs.kept_days import KEPT, NETTED, Day, SourcedSpan, parts_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, request_of
 from streams.worker.storing.balances import ended_days, keep_day, keep_settled
@@ -179,13 +179,13 @@ def days_of(*given: tuple[int, int, bool]) -> list[Day]:
     return [Day(DAY_S * day, hours, day + 1, is_kept) for day, hours, is_kept in given]
 
 
-def netted(begin_ms: int | None, end_ms: int | None) -> Part:
-    return Part(HourSpan(begin_ms, end_ms), NETTED, {})
+def netted(begin_ms: int | None, end_ms: int | None) -> SourcedSpan:
+    return SourcedSpan(HourSpan(begin_ms, end_ms), NETTED, {})
 
 
-def kept(begin_ms: int | None, end_ms: int | None, *days: int) -> Part:
+def kept(begin_ms: int | None, end_ms: int | None, *days: int) -> SourcedSpan:
     parameters: Any = {"kept_days": [DAY_S * day for day in days], "stamps": [day + 1 for day in days]}
-    return Part(HourSpan(begin_ms, end_ms), KEPT, parameters)
+    return SourcedSpan(HourSpan(begin_ms, end_ms), KEPT, parameters)
 
 
 def test_a_span_is_cut_at_midnight_into_parts_that_cover_it() -> None:

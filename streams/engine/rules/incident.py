@@ -100,7 +100,7 @@ def of_run_at(cause: str, alerts: Iterable[_Opened], at_ms: int, jobs: float) ->
     """The alerts of a cause that flap together at a whole minute, in order; none: they do not.
 
     They are of one owner and of more than one job, as of a run that is submitted again under another id. Of so many jobs that
-    opened together (`jobs`) an incident is told; what comes one after another is none.
+    opened together (`jobs`) there is an incident; what comes one after another is none.
     """
     if parts_of(cause)[0] != SWEEP:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from schemas.columns import instants
+from schemas.columns import instants, rows_of
 from schemas.reasons import OUTCOMES
 from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, SCHEMAS
 
@@ -141,5 +141,5 @@ def book_tables(
 
 def book_rows_again(books: pa.Table, time_ms: int, read_to_ms: int, version: int) -> pa.Table:
     """Rows of `books` with the same counts, as of other instants, under another version."""
-    rows = [{**row, "time": time_ms, "read_to": read_to_ms, "version": version} for row in books.to_pylist()]
+    rows = [{**row, "time": time_ms, "read_to": read_to_ms, "version": version} for row in rows_of(books)]
     return pa.Table.from_pylist(rows, schema=SCHEMAS[BOOKS])

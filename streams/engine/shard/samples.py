@@ -112,7 +112,7 @@ class SampleColumns:
         self._place_of = np.zeros(
             0, np.int32
         )  # by owner: the place of a steady attempt's job in the times, or _NOWHERE
-        self._told = np.zeros(
+        self._reported = np.zeros(
             0, np.bool_
         )  # by owner: a steady one returned by `publish` since the last checkpoint
         self._generation = self._shapes.generation
@@ -220,7 +220,7 @@ class SampleColumns:
         if not len(self._pending):
             return PublishedSamples((), ())
         owners, first_ms, last_ms = self._pending.drain_seen()
-        alive = self._tell(owners, open_jobs)
+        alive = self._report(owners, open_jobs)
         steady = self._place_of[owners] != _NOWHERE
         self.times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady])
         others = ~steady
@@ -248,21 +248,21 @@ class SampleColumns:
             metered[number].add_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
         return PublishedSamples(sampled, alive)
 
-    def _tell(self, owners: I64, open_jobs: Collection[str]) -> Sequence[str]:
-        """The jobs of steady owners that were not told since the last checkpoint; those no longer open are steady no more.
+    def _report(self, owners: I64, open_jobs: Collection[str]) -> Sequence[str]:
+        """The jobs of steady owners not reported since the last checkpoint; those no longer open are steady no more.
 
         Jobs end in checkpoints only, so that one look at each suffices.
         """
-        untold = owners[(self._place_of[owners] != _NOWHERE) & ~self._told[owners]]
-        alive: list[str] = self._job_id[untold].tolist()
+        unreported = owners[(self._place_of[owners] != _NOWHERE) & ~self._reported[owners]]
+        alive: list[str] = self._job_id[unreported].tolist()
         is_open = np.fromiter((job_id in open_jobs for job_id in alive), np.bool_, len(alive))
-        self._place_of[untold[~is_open]] = _NOWHERE
-        self._told[untold[is_open]] = True
-        return alive if is_open.all() else self._job_id[untold[is_open]].tolist()
+        self._place_of[unreported[~is_open]] = _NOWHERE
+        self._reported[unreported[is_open]] = True
+        return alive if is_open.all() else self._job_id[unreported[is_open]].tolist()
 
     def checkpointed(self) -> None:
-        """Tell of all jobs again: a checkpoint has what was told of them."""
-        self._told[:] = False
+        """Report all jobs again: a checkpoint has what was reported."""
+        self._reported[:] = False
 
     def forget(self, job: JobState) -> None:
         """The job leaves memory."""
@@ -284,7 +284,11 @@ class SampleColumns:
             self._owners.clear()
             self._number.clear()
             self._owner, self._idle = np.zeros(0, np.int32), np.zeros(0, np.bool_)
-            self._job_id, self._place_of, self._told = self._job_id[:0], self._place_of[:0], self._told[:0]
+            self._job_id, self._place_of, self._reported = (
+                self._job_id[:0],
+                self._place_of[:0],
+                self._reported[:0],
+            )
         known, count = len(self._owner), len(self._shapes)
         if known == count:
             return
@@ -308,7 +312,7 @@ class SampleColumns:
         more = self._owners[len(self._job_id) :]
         self._job_id = np.append(self._job_id, np.array([owner.job_id for owner in more], np.object_))
         self._place_of = np.append(self._place_of, np.full(len(more), _NOWHERE, np.int32))
-        self._told = np.append(self._told, np.zeros(len(more), np.bool_))
+        self._reported = np.append(self._reported, np.zeros(len(more), np.bool_))
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS, COLUMNS, SCHEMAS
-from schemas.durations import DAY_MS
+from schemas.durations import DAY_S
 from sinks.answer import QueryResult
 from sinks.conform import conform
 from sinks.errors import SinkError
@@ -23,7 +23,6 @@ from streams.threads import Threads
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 600.0
-_DAY_S: Final = DAY_MS // 1_000
 _HOURS: Final = 24
 _EXACT: Final = {"used_gpu_milli_ms": "accurateCast(used_gpu_milli_ms, 'Int64') AS used_gpu_milli_ms"}
 _OF_HOURS: Final = f"""SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM {NETTED}
@@ -51,7 +50,7 @@ def ended_days(store: BalanceStore) -> list[Day]:
 def keep_day(store: BalanceStore, day: Day) -> None:
     """Store the idle time of a day by hour; what was stored of it before is dropped."""
     parts = min(max(-(-day.hours // NODE_HOURS_MAX), 1), _HOURS)
-    begin_s, end_s = day.begin_s, day.begin_s + _DAY_S
+    begin_s, end_s = day.begin_s, day.begin_s + DAY_S
     bounds = [begin_s + 3_600 * (_HOURS * part // parts) for part in range(parts)]
     older = [
         Condition("hour", ">=", begin_s * 1_000),

@@ -25,6 +25,7 @@ from streams.config.settings import QuerySettings
 from streams.memory_budget import MemoryBudget
 from streams.web.errors import ApiError, of_query, of_store
 from streams.web.places import Client, Places
+from streams.web.scopes import LOCAL_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class QueryService:
         self._own = _Workload(
             msgspec.structs.replace(limits, nice=OWN_NICE, is_own=True), settings.max_concurrent + 1
         )
+        # Commands of who may read the directory's token, and so its files: somebody waits at a terminal.
+        self._commands = _Workload(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
         #: Queries that wait or run.
         self._places = Places(
             WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX
@@ -82,7 +85,7 @@ class QueryService:
         self.bodies = MemoryBudget(_BODIES_MAX_BYTES, _BODIES_MAX_BYTES // 4)
         self.running = 0
         self.outcomes: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(2 * settings.max_concurrent + 1, thread_name_prefix="query")
+        self._threads = ThreadPoolExecutor(3 * settings.max_concurrent + 1, thread_name_prefix="query")
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
@@ -107,7 +110,7 @@ class QueryService:
             is_own: The text is the product's, whatever the parameters are: it waits for no statement of users, has a
                 process that stays, and is not starved by other programs of the machine.
         """
-        workload = self._own if is_own else self._users
+        workload = self._own if is_own else self._workload_of(client, form)
         async with self._admission(client, workload):
             with self._counted():
                 pool = self._pool_of(workload)
@@ -181,7 +184,12 @@ class QueryService:
             self.outcomes[outcome] += 1
 
     def _pools(self) -> list[QueryPool]:
-        return [workload.pool for workload in (self._users, self._own) if workload.pool is not None]
+        every = (self._users, self._own, self._commands)
+        return [workload.pool for workload in every if workload.pool is not None]
+
+    def _workload_of(self, client: Client, form: Form) -> _Workload:
+        is_command = client.token == LOCAL_NAME and form == "arrow"
+        return self._commands if is_command else self._users
 
     def _pool_of(self, workload: _Workload) -> QueryPool:
         if not self._settings.enabled:

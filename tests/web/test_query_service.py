@@ -13,6 +13,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from sinks.query import process
+from sinks.query.arrow import MEDIA_TYPE
 from sinks.query.limits import OWN_NICE, USERS_NICE
 from streams.config.settings import QuerySettings
 from streams.web import query, query_service
@@ -259,6 +260,22 @@ def test_one_process_makes_the_costs_of_all_and_is_no_users(
         assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in (*own, users)] == [OWN_NICE, USERS_NICE]
 
     served(store, work, read_token=TOKEN)
+
+
+def test_a_command_on_the_same_machine_is_not_starved_by_other_programs(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_START", priority.LOWERED)
+
+    async def work(client: Client) -> None:
+        before = processes()
+        url, headers = f"{client.server.url}/api/v1/query", BEARER | {"Accept": MEDIA_TYPE}
+        async with client.session.post(url, json=ONE, headers=headers) as answer:
+            assert answer.status == 200, await answer.read()
+        (started,) = processes() - before
+        assert os.getpriority(os.PRIO_PROCESS, started) == OWN_NICE
+
+    served(store, work)
 
 
 def test_what_becomes_of_queries_is_counted(store: ClickHouseStore) -> None:

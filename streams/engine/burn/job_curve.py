@@ -9,22 +9,19 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
+from streams.engine.burn.job_amounts import JobAmounts
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
-from streams.engine.kernels.burn import REPORTED_WITHIN_MS
-from streams.engine.kernels.conditions import START_MS
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
 from streams.engine.rules.burn_cause import Passed
-from streams.engine.rules.job_view import JobFacts
+from streams.engine.rules.job_view import JobFacts, Unpriced
 from streams.engine.rules.retry_loop import BrokenAttempts
 from streams.engine.rules.stalled import REPEATS_LEAST
 from streams.engine.rules.stretches import Stretch, stretches
@@ -39,15 +36,16 @@ from streams.engine.state.job_facts import (
 )
 from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
-from streams.engine.timeline.growing import Timelines, are_alike, changed_since
-from streams.engine.timeline.intervals import Span, union
-from streams.engine.timeline.lines import Line, Lines, attempt_lines, differs_from_ms
+from streams.engine.timeline.growing import Timelines, changed_since, cost_alike
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
 from streams.engine.windows.curve import (
     METERED_HOLDS_MS,
     Curve,
     MeteredRun,
     Settled,
     build_curve,
+    recent_lumps,
     unpriced_from_ms,
 )
 from streams.engine.windows.curves import CurveBook
@@ -56,13 +54,6 @@ from streams.engine.windows.requested_start import RequestedStart
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
-
-
-class _Start(NamedTuple):
-    """What traffic cost before a minute."""
-
-    end_minute: int
-    nano: float
 
 
 @dataclass(slots=True)
@@ -80,8 +71,7 @@ class JobCurve:
     cut_ms: int = BEGINNING_MS
     passed: list[Passed] = field(default_factory=list)
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
-    lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
-    start_traffic: _Start | None = None  # the traffic of its start; None: unknown, or there may be more
+    amounts: JobAmounts = field(default_factory=JobAmounts)
     book: PriceBook | None = None  # book of the last build
     repriced: bool = True  # whether a price has changed since then
     # The attempts whose billed time has another price since then.
@@ -89,9 +79,7 @@ class JobCurve:
     payer: tuple[str | None, str | None] = (None, None)  # team and project
     # (attempt, metered minute) without a price -> its first unpriced instant; also of minutes whose detail was dropped.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
-    # First unpriced instants: of the curve, and of amounts by attempt.
-    unpriced_gpu_ms: int = NEVER_MS
-    unpriced_traffic: dict[int, int] = field(default_factory=dict)
+    unpriced_gpu_ms: int = NEVER_MS  # the first unpriced instant of the curve
     declared: Sequence[tuple[int, int]] = ()
     requested: Sequence[tuple[int, int]] = ()
     start: RequestedStart | None = None  # of these, and of the timelines
@@ -130,22 +118,42 @@ class JobCurve:
             and read[4] is job.requested()
         )
 
+    @property
+    def unpriced_ms(self) -> Unpriced:
+        """The first instants of GPU-time and of amounts without a price."""
+        return Unpriced(self.unpriced_gpu_ms, min(self.amounts.unpriced.values(), default=NEVER_MS))
+
     def mark_read(self, job: JobState, controls: object) -> None:
         """Record the objects read by this update."""
         self.read = (job.timelines(), job.dimensions(), job.declared(), controls, job.requested())
 
     def may_differ(self, job: JobState, planned: Planned) -> bool:
         """Return whether the curve may have changed since the last update."""
+        return is_fresh(job) or self._is_other(job, planned)
+
+    def _is_other(self, job: JobState, planned: Planned) -> bool:
+        """Return whether more than samples and amounts may have changed."""
         return (
-            is_fresh(job)
-            or self._is_moved(job)
+            self._is_moved(job)
             or job.declared() != self.declared
             or job.requested() != self.requested
             or planned != self.planned
         )
 
+    def update(
+        self, job: JobState, coverage: Coverage, tails: CurveExtension, curves: CurveBook, planned: Planned
+    ) -> bool:
+        """Bring the job's curve in `curves` up to date; return whether all of it is a tail now, written with the others."""
+        book = tails.rates.book
+        if not self._is_other(job, planned) and self.add_amounts(job, curves, book, tails.now_ms):
+            return False
+        if self.build_whole_tail(job, tails, curves, planned):
+            return True
+        curves.replace(self.build(job, coverage, book, planned, tails.now_ms))
+        return False
+
     def _is_moved(self, job: JobState) -> bool:
-        return self.repriced or payer_of(job) != self.payer or not are_alike(job.timelines(), self.timelines)
+        return self.repriced or payer_of(job) != self.payer or not cost_alike(job.timelines(), self.timelines)
 
     @property
     def paid(self) -> Iterator[Span]:
@@ -180,11 +188,11 @@ class JobCurve:
         behind, self.behind = self.behind, False
         for attempt in job.with_usage.values():
             if attempt.has_start and not (
-                self.runs or self.unpriced or self.lumps or attempt.fresh_minutes or len(attempt.traffic)
+                self.runs or self.unpriced or self.amounts or attempt.fresh_minutes or len(attempt.traffic)
             ):
                 continue  # it is billed by its events alone
             self._add_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
-            self._add_amounts(attempt, since_ms, repriced=repriced)
+            self.amounts.add(attempt, book, payer, since_ms, repriced=repriced)
         if self.runs or (self.settled is not None and since_ms < self.settled.until_ms):
             self.settled = None
         if self.settled is None:
@@ -194,7 +202,7 @@ class JobCurve:
             lines=[self.lines[number] for number in sorted(self.recent)],
             paid=[span for number in sorted(self.recent) for span in self.paid_by_attempt[number]],
             seconds=[run for runs in self.runs.values() for run in runs],
-            lumps=self._lumps(),
+            lumps=self.amounts.by_minute(),
             declared=declared,
             planned=planned,
             ended_ms=ended_ms(job, timelines),
@@ -204,12 +212,32 @@ class JobCurve:
             start=self._requested_start(timelines),
         )
         if any(len(attempt.traffic) for attempt in job.with_usage.values()):
-            found = replace(found, start_nano=self._start_nano(job, found.first_paid_ms))
+            found = replace(found, start_nano=self.amounts.start_nano(job, book, payer, found.first_paid_ms))
         if not self.runs:
             self._settle(found, since_ms)
         self.tail = self._tail(job, found, now_ms)
         self.unpriced_gpu_ms = min(found.unpriced_from_ms, *self.unpriced.values(), NEVER_MS)
         return found
+
+    def add_amounts(self, job: JobState, curves: CurveBook, book: PriceBook, now_ms: int) -> bool:
+        """Add new amounts to the job's curve in `curves`, of which nothing else changed; return whether that is possible.
+
+        Only while all amounts have a price: `unpriced` would open.
+        """
+        if self.runs or self.unpriced or self.behind or self.tail is not None or self.amounts.unpriced:
+            return False
+        attempts = job.with_usage.values()
+        if any(attempt.fresh_minutes or not attempt.has_start for attempt in attempts):
+            return False
+        self.book, since_ms = book, now_ms - DETAIL_MS
+        for attempt in attempts:
+            self.amounts.add(attempt, book, self.payer, since_ms, repriced=False)
+        if self.amounts.unpriced:
+            self.repriced = True  # it is built anew
+            return False
+        start_nano = self.amounts.start_nano(job, book, self.payer, curves.first_paid_ms(job.id))
+        curves.set_lumps(job.id, recent_lumps(self.amounts.by_minute(), since_ms), start_nano)
+        return True
 
     def build_whole_tail(
         self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned
@@ -224,8 +252,8 @@ class JobCurve:
         self.lines, self.paid_by_attempt, self.touched = {}, {}, set()
         self._cut_again()
         self.settled, self.recent = None, set()
-        self.runs, self.lumps, self.unpriced, self.start_traffic = {}, {}, {}, None
-        self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
+        self.runs, self.unpriced, self.unpriced_gpu_ms = {}, {}, NEVER_MS
+        self.amounts = JobAmounts()
         self.tail, self.behind = tail, True
         return True
 
@@ -274,8 +302,7 @@ class JobCurve:
         That is cut into stretches once: else each attempt after a pause would cut the whole history anew.
         """
         self.repriced, self.read, self.tail, self.facts = True, (), None, JobFacts()
-        self.runs, self.lumps, self.unpriced, self.unpriced_traffic = {}, {}, {}, {}
-        self.start_traffic = None
+        self.runs, self.unpriced, self.amounts = {}, {}, JobAmounts()
 
     def stretches(self) -> Sequence[Stretch]:
         """Return the paid time cut into stretches in which nothing changes; valid until something does."""
@@ -403,62 +430,6 @@ class JobCurve:
             if gpus[first]:
                 span = (start_ms + first * 1000, start_ms + last * 1000)
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
-
-    def _add_amounts(self, attempt: AttemptState, since_ms: int, *, repriced: bool) -> None:
-        assert self.book is not None  # set by the caller
-        fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
-        if repriced:
-            self.start_traffic = None
-            self.unpriced_traffic.pop(attempt.number, None)
-            if len(attempt.traffic):
-                fresh = [attempt.traffic.all_minutes()]
-        first = (since_ms - REPORTED_WITHIN_MS) // MINUTE_MS
-        for key in [key for key in self.lumps if key[1] < first]:
-            del self.lumps[key]
-        if not fresh:
-            return
-        if self.start_traffic is not None and min(lo for lo, _ in fresh) < self.start_traffic.end_minute:
-            self.start_traffic = None
-        for minute, rows in attempt.traffic.rows(union(fresh), self.book, *self.payer, ()).items():
-            if not all(line.price.sku for line in rows):
-                at_ms = minute * MINUTE_MS
-                known_ms = self.unpriced_traffic.get(attempt.number, at_ms)
-                self.unpriced_traffic[attempt.number] = min(known_ms, at_ms)
-            if minute < first:
-                continue
-            self.lumps[attempt.number, minute] = float(_billed_nano(rows))
-
-    def _start_nano(self, job: JobState, first_paid_ms: int) -> float:
-        """Return what traffic cost in the first paid hour and before, by minutes that began then."""
-        assert self.book is not None  # set by the caller
-        end_minute = 0 if first_paid_ms < 0 else -(-(first_paid_ms + START_MS) // MINUTE_MS)
-        if self.start_traffic is None or self.start_traffic.end_minute != end_minute:
-            total_nano = 0
-            for attempt in job.with_usage.values():
-                span = attempt.traffic.all_minutes()[0], end_minute
-                if len(attempt.traffic) and span[0] < end_minute:
-                    rows = attempt.traffic.rows([span], self.book, *self.payer, ())
-                    total_nano += sum(map(_billed_nano, rows.values()))
-            self.start_traffic = _Start(end_minute, float(total_nano))
-        return self.start_traffic.nano
-
-    def _lumps(self) -> dict[int, float]:
-        """Return amounts by minute, all attempts together."""
-        total: dict[int, float] = {}
-        for (_, minute), cost in self.lumps.items():
-            total[minute] = total.get(minute, 0.0) + cost
-        return total
-
-
-def _billed_nano(rows: Mapping[Line, tuple[int, int]]) -> int:
-    """Return what a minute's amounts cost as the ledger bills them.
-
-    At a job's first ms, half a nano-dollar would show as 1,800,000 an hour.
-    """
-    return sum(
-        min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
-        for line, (quantity, _) in rows.items()
-    )
 
 
 def _whole(job: JobState, now_ms: int) -> CurveTail | None:

@@ -37,7 +37,7 @@ from streams.engine.repricing.price_changes import PriceChanges, index_job
 from streams.engine.repricing.price_index import PriceIndex
 from streams.engine.rules.facts import facts_of, heard_rows
 from streams.engine.rules.idle_check import IdleGpus, mark_idle
-from streams.engine.rules.job_view import JobAt, Unpriced
+from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
 from streams.engine.rules.turns import turn_of
@@ -413,21 +413,21 @@ class BurnTracker:
                 return True
             if not is_fresh(job):
                 return False
+            self.alerts.settle(job.id)
+            if curve.add_amounts(job, self._curves, tails.rates.book, tails.now_ms):
+                self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
+                return True
         curve.mark_read(job, controls)
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
-        differs = curve.may_differ(job, planned)
+        differs, whole = curve.may_differ(job, planned), False
         if differs:
             self.alerts.settle(job.id)
-        whole = differs and curve.build_whole_tail(job, tails, self._curves, planned)
-        if differs and not whole:
-            self._curves.replace(curve.build(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
+            whole = curve.update(job, tracked.coverage, tails, self._curves, planned)
             self._liveness.track(job)
-        unpriced_traffic_ms = min(curve.unpriced_traffic.values(), default=NEVER_MS)
         profile = controls.profile_for(dimensions, job.dimensions().labels)
         curve.profile = self._profiles.number(profile)
-        unpriced = Unpriced(curve.unpriced_gpu_ms, unpriced_traffic_ms)
-        since_ms = tails.now_ms - DETAIL_MS
+        since_ms, unpriced = tails.now_ms - DETAIL_MS, curve.unpriced_ms
         curve.facts = facts_of(job, curve.lines, profile, unpriced, planned, curve.breaks, since_ms)
         self._set_facts(job)
         drained_ms = curve.newest_ms() + _DRAINED_MS if whole else self._drained_ms(job.id)
@@ -445,7 +445,7 @@ class BurnTracker:
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
         # Traffic without a price costs nothing, so the curve does not show it; the next tick opens `unpriced`.
-        seen_ms = max(self._jobs[job_id].unpriced_traffic.values(), default=0)
+        seen_ms = max(self._jobs[job_id].amounts.unpriced.values(), default=0)
         last_ms = max(
             self._curves.last_ms(job_id) + _DRAINED_MS,
             self._curves.facts_until_ms(job_id) + TICK_MS,

@@ -144,11 +144,7 @@ def build_snapshot(shard: ShardState) -> bytes:
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.position.tick_ms,
-        sampled={
-            job_id: (job.first_ms, job.last_ms, job.heard_ms)
-            for job_id in changes.sampled & shard.due.sampled_jobs
-            for job in (shard.jobs[job_id],)
-        },
+        sampled={job_id: shard.jobs[job_id].times_ms for job_id in changes.sampled & shard.due.sampled_jobs},
         watch=shard.tracker.dump(),
         tallies=shard.tallies,
         paid_ms=shard.due.accrued_to_ms,

@@ -26,6 +26,7 @@ from streams.engine.timeline.spread_few import IntervalAmount, spread_few
 #: Up to this many amounts and minutes, plain Python is faster than building arrays.
 FEW = 8
 _FEW_MINUTES = 64
+_FEW_AMOUNTS = 64
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
@@ -135,23 +136,23 @@ class Traffic:
         lost: tuple[Span, ...],
         rows: MinuteRows,
     ) -> None:
-        if not len(self):
-            return
+        if len(self) <= _FEW_AMOUNTS and hi - lo <= _FEW_MINUTES:
+            few = self._few_between(lo * MINUTE_MS, hi * MINUTE_MS)
+            if len(few) <= FEW:
+                self._add_few(few, lo, hi, book, contexts, lost, rows)
+                return
         start_ms = _column(self._start_ms)
         interval_ms = _column(self._interval_ms)
         chosen = np.flatnonzero((start_ms < hi * MINUTE_MS) & (start_ms + interval_ms >= lo * MINUTE_MS))
         if not chosen.size:
             return
+        if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
+            self._add_few(chosen.tolist(), lo, hi, book, contexts, lost, rows)
+            return
         basis = np.frombuffer(self._basis, np.int32)[chosen]
         begin_ms = int(start_ms[chosen].min())
         end_ms = int((start_ms[chosen] + interval_ms[chosen]).max()) + 1
         steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in set(basis.tolist())}
-        if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
-            for (line, minute), quantities in spread_few(
-                [self._at(index, steps) for index in chosen.tolist()], lo, hi, lost
-            ).items():
-                rows.setdefault(minute, {})[line] = quantities
-            return
         lines: dict[Line, int] = {}
         cut_ptr = np.zeros(chosen.size + 1, np.int64)
         cut_ms: list[int] = []
@@ -180,6 +181,36 @@ class Traffic:
             *(column.tolist() for column in found), strict=True
         ):
             rows.setdefault(minute, {})[line_of[place]] = (quantity, lost_quantity)
+
+    def _few_between(self, from_ms: int, until_ms: int) -> list[int]:
+        """The amounts that a span touches."""
+        columns = zip(self._start_ms, self._interval_ms, strict=True)
+        return [
+            index
+            for index, (start_ms, interval_ms) in enumerate(columns)
+            if start_ms < until_ms and start_ms + interval_ms >= from_ms
+        ]
+
+    def _add_few(
+        self,
+        chosen: list[int],
+        lo: int,
+        hi: int,
+        book: PriceBook,
+        contexts: list[Context],
+        lost: tuple[Span, ...],
+        rows: MinuteRows,
+    ) -> None:
+        """Add the rows of a few amounts in a few minutes."""
+        if not chosen:
+            return
+        begin_ms = min(self._start_ms[index] for index in chosen)
+        end_ms = max(self._start_ms[index] + self._interval_ms[index] for index in chosen) + 1
+        bases = {self._basis[index] for index in chosen}
+        steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in bases}
+        amounts = [self._at(index, steps) for index in chosen]
+        for (line, minute), quantities in spread_few(amounts, lo, hi, lost).items():
+            rows.setdefault(minute, {})[line] = quantities
 
     def _at(self, index: int, steps: Mapping[int, list[tuple[int, Line]]]) -> IntervalAmount:
         basis = self._basis[index]

@@ -126,9 +126,16 @@ def changed_since(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -
     return [n for n in {**now, **before} if now.get(n) is not before.get(n)] if built is None else set(built)
 
 
-def are_alike(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> bool:
-    """Whether two results are equal."""
-    return all(now.get(number) == before.get(number) for number in changed_since(now, before))
+def cost_alike(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> bool:
+    """Whether two results are equal but for checkpoints from which no work was lost yet."""
+    return all(
+        _without_checkpoint(now.get(number)) == _without_checkpoint(before.get(number))
+        for number in changed_since(now, before)
+    )
+
+
+def _without_checkpoint(line: Timeline | None) -> Timeline | None:
+    return None if line is None else line._replace(checkpoint_ms=None)
 
 
 class GrowingTimelines:

@@ -67,11 +67,22 @@ class Curve:
 
     @property
     def in_bursts(self) -> bool:
-        """Whether nearly all of the lumps of the last three hours before the newest are in some minutes only."""
-        last = self.lumps[-1][0] if self.lumps else 0
-        recent = [cost for minute, cost in self.lumps if minute > last - _BURST_MINUTES]
-        least = _BURST_LEAST * fsum(recent) / _BURST_MINUTES
-        return sum(cost >= least for cost in recent) <= _BURST_MOST * _BURST_MINUTES
+        """Whether the lumps are."""
+        return are_in_bursts(self.lumps)
+
+
+def are_in_bursts(lumps: Sequence[tuple[int, float]]) -> bool:
+    """Whether nearly all of the lumps of the last three hours before the newest are in some minutes only."""
+    last = lumps[-1][0] if lumps else 0
+    recent = [cost for minute, cost in lumps if minute > last - _BURST_MINUTES]
+    least = _BURST_LEAST * fsum(recent) / _BURST_MINUTES
+    return sum(cost >= least for cost in recent) <= _BURST_MOST * _BURST_MINUTES
+
+
+def recent_lumps(lumps: Mapping[int, float], since_ms: int) -> list[tuple[int, float]]:
+    """The lumps by minute that windows at or after `since_ms` may ask for, ascending."""
+    known_ms = since_ms - REPORTED_WITHIN_MS
+    return sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > known_ms)
 
 
 class QuotedRate(NamedTuple):
@@ -137,8 +148,6 @@ def build_curve(
     rows = _since(_with_expected(steps, expected), since_ms, had_any=past.first_paid_ms >= 0)
     starts_ms = [past.first_paid_ms, next((step.from_ms for step in steps if step.paid), -1)]
     unpriced_from_ms = next((step.from_ms for step in steps if step.unpriced), NEVER_MS)
-    known_ms = since_ms - REPORTED_WITHIN_MS
-    kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > known_ms)
     return Curve(
         job_id=job_id,
         first_paid_ms=min((at_ms for at_ms in starts_ms if at_ms >= 0), default=-1),
@@ -147,7 +156,7 @@ def build_curve(
         quoted_nano_per_hour=quoted,
         steps=rows,
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
-        lumps=kept,
+        lumps=recent_lumps(lumps, since_ms),
         undecided_until_ms=undecided_until_ms,
         quoted=rate,
     )

@@ -18,7 +18,7 @@ from streams.engine.kernels.curve_extension import write_tails
 from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.engine.kernels.store import CoverageStore
 from streams.engine.timeline.attempts import OPEN_MS
-from streams.engine.windows.curve import Curve, CurveStep
+from streams.engine.windows.curve import Curve, CurveStep, are_in_bursts
 from streams.engine.windows.figures import WindowFigures
 
 
@@ -149,6 +149,18 @@ class CurveBook:
         if curve.lumps or entry["lumps"]:
             lumps = self._lumps.place(curves, slot, len(curve.lumps))
             _fill_lumps(lumps, curve.lumps)
+
+    def set_lumps(self, job_id: str, lumps: Sequence[tuple[int, float]], start_nano: float) -> None:
+        """Replace the lumps of a curve, (minute, nano-dollars) ascending, and what those of its start cost.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        slot = self._slots[job_id]
+        entry = self._curves[slot]
+        entry["start_cost"], entry["in_bursts"] = start_nano, are_in_bursts(lumps)
+        self._steady_ms[slot] = UNKNOWN
+        _fill_lumps(self._lumps.place(self._curves[: len(self._ids)], slot, len(lumps)), lumps)
 
     def drop(self, job_id: str) -> None:
         """Remove a job.

@@ -81,6 +81,8 @@ class Costs:
     nodes: Sequence[NodeHour] = ()
     uses: Sequence[JobUse] = ()
     revisions: Sequence[Revision] = ()
+    #: GPU-time in which a job was suspended, by job and hour.
+    suspended: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 def exact(number: float) -> Fraction:
@@ -170,7 +172,7 @@ def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> lis
 
 
 def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """Half of what it held in the hour has no samples, though 80 % of what the cluster's other jobs held has.
+    """Half of what it held in the hour has no samples and was not suspended, though 80 % of what the cluster's other jobs held has.
 
     It ran the whole hour and did not start in it; the others held a GPU-hour or more.
     """
@@ -190,7 +192,8 @@ def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
         whole = sum(hour.wall_ms for hour in own) >= HOUR_MS and not any(hour.starting_ms for hour in own)
         if not whole or others < 1000 * HOUR_MS:
             continue
-        unsampled = Fraction(held - sampled, held)
+        suspended = costs.suspended.get((job_id, end_ms - HOUR_MS), 0)
+        unsampled = Fraction(max(held - sampled - suspended, 0), held)
         coverage = Fraction(sum(each for _, each in by_other), others)
         if unsampled >= least and coverage >= most:
             cost = sum(hour.gpu_nano for hour in own)

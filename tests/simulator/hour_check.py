@@ -167,11 +167,16 @@ def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
         if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == JUMP
     ]
     uses: dict[tuple[str, int], int] = {}
+    suspended: dict[tuple[str, int], int] = {}
     for cell, used in tables.ledger.items():
         if cell.component == "gpu":
-            where = cell.node, cell.minute // 60 * HOUR_MS
-            uses[where] = uses.get(where, 0) + used.cost_nano
-    return Costs(jobs, hours, nodes, [JobUse(*where, cost) for where, cost in uses.items()], prices)
+            hour_ms = cell.minute // 60 * HOUR_MS
+            uses[cell.node, hour_ms] = uses.get((cell.node, hour_ms), 0) + used.cost_nano
+            if cell.phase == "suspended":
+                of_job = cell.job_id, hour_ms
+                suspended[of_job] = suspended.get(of_job, 0) + used.quantity
+    at_nodes = [JobUse(*where, cost) for where, cost in uses.items()]
+    return Costs(jobs, hours, nodes, at_nodes, prices, suspended)
 
 
 def with_ms(row: Alert) -> Alert:

@@ -355,7 +355,14 @@ def costs_of(shelf: Shelf) -> Costs:
         if component == "gpu" and quantity:
             where = node, minute_s // 3600 * HOUR_MS
             uses[where] = uses.get(where, 0) + cost
-    return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()])
+    suspended: dict[tuple[str, int], int] = {}
+    of_job = ("job_id", "minute", "component", "phase", "quantity")
+    for job_id, minute_s, component, phase, quantity in read(shelf, JOB_MINUTES, *of_job):
+        if component == "gpu" and phase == "suspended":
+            of_hour = job_id, minute_s // 3600 * HOUR_MS
+            suspended[of_hour] = suspended.get(of_hour, 0) + quantity
+    at_nodes = [JobUse(*key, cost) for key, cost in uses.items()]
+    return Costs(_jobs(shelf), hours, nodes, at_nodes, suspended=suspended)
 
 
 def _is_there(shelf: Shelf, bound: Bound) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import ALERTS, JOB_HOURS, JOBS
+from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, said, shared, works, world
 
@@ -93,6 +93,22 @@ def test_what_another_rule_tells_of_at_the_end_of_the_hour_is_told_once(world: W
     about = {"alert_id": "al_1", "rule": rule, "subject_kind": "job", "subject_name": "lost"}
     world.put(ALERTS, **about, started=at(T0 + HOUR_MS), status="firing")
     assert found(world) == []
+
+
+def suspended(world: World, job_id: str, minutes: range, gpus: int = 8) -> None:
+    for minute in minutes:
+        row = {"job_id": job_id, "node": "n0", "minute": at(T0 + minute * MINUTE_MS), "phase": "suspended"}
+        world.put(JOB_MINUTES, **row, component="gpu", unit="gpu_milli_ms", quantity=gpus * 1000 * MINUTE_MS)
+
+
+def test_what_a_job_holds_while_it_is_suspended_is_not_expected_to_be_sampled(world: World) -> None:
+    for hour in range(2):
+        held(world, "well", 1, hour=hour, gpus=64)
+        held(world, "rests", 0.2 if hour == 0 else 0, hour=hour)
+        held(world, "lost", 0.2, hour=hour)
+    suspended(world, "rests", range(12, 120))
+    suspended(world, "lost", range(12, 25))
+    assert found(world, 2) == [("lost", "firing", 1)]
 
 
 def test_samples_of_two_attempts_count_as_what_is_held_at_most(world: World) -> None:

@@ -9,16 +9,37 @@ from schemas.reserved import USERS_JOBS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import count, sentence, short, unheeded
-from streams.engine.rules.hourly_sql import AHEAD, END, IN, JOBS, STOOD, TWICE, episodes_of, named_in_hour
+from streams.engine.rules.hourly_sql import (
+    AHEAD,
+    END,
+    FROM,
+    IN,
+    JOBS,
+    STOOD,
+    TO,
+    TWICE,
+    episodes_of,
+    named_in_hour,
+)
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "unsampled_gpus"
 _OF_JOB: Final = ("silent_job", "held")
+#: GPU-time in which jobs that may be told of were suspended, by hour: nothing runs in it, so nothing is sampled.
+_SUSPENDED: Final = f"""
+SELECT toStartOfHour(minute) AS of_hour, job_id, sum(quantity) AS suspended FROM job_minutes FINAL
+PREWHERE minute >= {FROM} AND minute < {TO} AND job_id IN
+(
+    SELECT job_id FROM job_hours FINAL WHERE {IN} GROUP BY hour, job_id, cluster
+    HAVING sum(sampled_gpu_ms) * 1000 <= sum(gpu_milli_ms) * (1 - {{unsampled_ratio:Float64}})
+)
+WHERE component = 'gpu' AND unit = 'gpu_milli_ms' AND phase = 'suspended' AND quantity != 0
+GROUP BY of_hour, job_id"""
 #: Samples count up to what is held: two attempts may be sampled on the same GPU. `silent_job`, `held`, the rules of `TWICE` and `clock_ahead` name the same cause.
 SQL: Final = f"""
 SELECT {END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, c.cluster AS cluster,
-    c.held / 3600000000 AS gpus, (c.held - c.sampled) / c.held AS unsampled_ratio,
+    c.held / 3600000000 AS gpus, greatest(c.held - c.sampled - s.suspended, 0) / c.held AS unsampled_ratio,
     (c.all_sampled - c.sampled) / (c.all_held - c.held) AS others_ratio, toFloat64(c.cost) * unsampled_ratio AS usd
 FROM
 (
@@ -33,6 +54,7 @@ FROM
     )
     WINDOW w AS (PARTITION BY hour, cluster)
 ) AS c
+LEFT ANY JOIN ({_SUSPENDED}) AS s ON s.of_hour = c.hour AND s.job_id = c.job_id
 LEFT ANY JOIN ({JOBS}) AS j ON j.job_id = c.job_id
 LEFT ANY JOIN ({episodes_of(*_OF_JOB)}) AS r ON r.subject_name = c.job_id
 WHERE c.wall_ms >= 3600000 AND c.starting_ms = 0 AND c.all_held - c.held >= 3600000000

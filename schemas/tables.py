@@ -11,6 +11,7 @@ from schemas import (
     balance_table,
     bill_tables,
     budget_tables,
+    change_tables,
     clock_table,
     commitment_tables,
     control_table,
@@ -409,6 +410,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **source_table.SCHEMAS,
     **clock_table.SCHEMAS,
     **balance_table.SCHEMAS,
+    **change_tables.SCHEMAS,
     **bill_tables.SCHEMAS,
     **commitment_tables.SCHEMAS,
 }
@@ -473,6 +475,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **source_table.KEYS,
     **clock_table.KEYS,
     **balance_table.KEYS,
+    **change_tables.KEYS,
     **bill_tables.KEYS,
     **commitment_tables.KEYS,
 }

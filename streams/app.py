@@ -38,6 +38,7 @@ from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
 from streams.selfcheck.canary.key import canary_proof
 from streams.selfcheck.recount.committed import committed
+from streams.selfcheck.seals import keep_sealing
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
@@ -357,6 +358,9 @@ class Worker:
                     "the rules across jobs": ledger_rules.run(),
                     "the retention of minutes": keep_dropping(
                         store, meter.minutes_retention_days, lambda: 0 in worker.shard_manager.owned
+                    ),
+                    "the audit trail": keep_sealing(
+                        store, lambda: 0 in worker.shard_manager.owned, self._clock.now_ms
                     ),
                     "the idle time of days": keep_balances(store, lambda: 0 in worker.shard_manager.owned),
                 },

@@ -12,8 +12,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from schemas.change_tables import CHANGES
 from schemas.escaping import visible
 from schemas.reasons import OUTCOMES
+from streams.cli.changes import show_changes
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
@@ -35,7 +37,10 @@ _AGAIN_S: Final = 3.0
 def audit(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="With --recount of a replay: the files that were replayed."),
+        typer.Argument(
+            metavar="[changes | FILE...]",
+            help="`changes`: show the audit trail. With --recount of a replay: the files that were replayed.",
+        ),
     ] = None,
     data: DataOption = None,
     url: Annotated[
@@ -59,6 +64,10 @@ def audit(
     if url is not None and data is not None:
         raise WrongUseError("--url asks a worker, --data a directory; give one of them")
     settings = settings_for(data)
+    if files == [Path(CHANGES)] and recount is None:
+        with reader(settings) if url is None else reader_at(url, settings) as store:
+            show_changes(store, form)
+        return
     if files and recount is None:
         raise WrongUseError("files are read by --recount only")
     if repair and recount is None:

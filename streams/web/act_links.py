@@ -77,5 +77,7 @@ class ActLinkEndpoint:
             raise ApiError(400, f"act: of this alert it is one of {', '.join(offer.acts)}", field="act")
         until_ms = now_ms + asked.hours * HOUR_MS
         record = offer.record(asked.act, until_ms, asked.comment)
-        written = await self._controls.write(record, Caller(caller.address, BY, frozenset({Scope.ACT})))
+        written = await self._controls.write(
+            record, Caller(caller.address, BY, frozenset({Scope.ACT}), proven_by="signed link")
+        )
         return accepted({**written, "until_ms": until_ms})

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from schemas.change_tables import ADDRESS_HEADER, PROOF_HEADER
 from schemas.escaping import visible
 from schemas.validate_controls import ACK
 from sinks.errors import LogFull, SinkBusy
@@ -168,7 +169,11 @@ class ControlEndpoint:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._waiting[caller.token] += 1
         try:
-            await self._log.append([OutgoingRecord(Topic.CONTROLS, record.key, record.value, [])])
+            headers: list[tuple[str, str | bytes | None]] = [
+                (ADDRESS_HEADER, caller.address.encode()),
+                (PROOF_HEADER, caller.proof.encode()),
+            ]
+            await self._log.append([OutgoingRecord(Topic.CONTROLS, record.key, record.value, headers)])
         except SinkBusy as fault:
             raise ApiError(
                 503,

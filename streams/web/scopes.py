@@ -68,10 +68,16 @@ class Caller:
     until_ms: int | None = None  # when its session ends; None: a token has no end
     bounds: TokenBounds = UNBOUND
     expires_ms: int | None = None  # when its token does
+    proven_by: str = ""  # where it was no token
 
     def has(self, scope: Scope) -> bool:
         """Whether it has a scope."""
         return scope in self.scopes
+
+    @property
+    def proof(self) -> str:
+        """How it was proven who this is."""
+        return self.proven_by or ("issued token" if self.is_issued else "shared token")
 
     @property
     def is_issued(self) -> bool:

@@ -253,3 +253,30 @@ def test_a_collector_says_what_its_source_has_read_and_nothing_else(running: Run
     ):
         time.sleep(1.1)  # more than one record a second is refused
         assert running.ask("POST", "/api/v1/sources", token, body)[0] == 403
+
+
+def test_who_changed_what_is_in_the_audit_trail_and_sealed(running: Running, lead: str) -> None:
+    time.sleep(1.1)  # more than one record a second is refused
+    asked = {**silence(team="vision", rule="audited"), "comment": "benchmark"}
+    status, written = running.ask("POST", "/api/v1/controls", lead, asked)
+    assert status == 202
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        done = trainfare("audit", "changes", "--data", running.data, "--format", "json")
+        assert done.code == 0, done.err
+        found = [each for each in json.loads(done.out) if each["name"] == written["name"]]
+        sql = {"sql": "SELECT max(change_seals.offset) >= max(changes.offset) FROM changes, change_seals"}
+        admin = (running.data / "token").read_text().strip()
+        if found and running.ask("POST", "/api/v1/query", admin, sql)[1]["rows"][0][0]:
+            break
+        assert time.monotonic() < deadline_s
+        time.sleep(1)
+    (row,) = found
+    assert (row["by"], row["proof"], row["from"]) == ("token/vision-lead", "issued token", "127.0.0.1")
+    assert (row["before"], row["why"]) == ("-", "benchmark")
+    assert json.loads(row["after"])["rule"] == "audited"
+    issued = [each for each in json.loads(done.out) if each["kind"] == "token"]
+    assert issued
+    assert all('"hash":"***"' in each["after"] for each in issued)
+    audit = trainfare("audit", "--data", running.data)
+    assert "changes are as they were sealed" in audit.out, audit.out

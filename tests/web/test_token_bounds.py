@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas.decode import decode
-from schemas.events import ControlEvent, JobEvent
+from schemas.events import ControlEvent, JobEvent, JobType
 from schemas.invalid import Invalid
 from schemas.validate_tokens import TokenBounds
 from streams.keys import OutgoingRecord
@@ -54,7 +54,7 @@ def test_what_replaces_a_control_of_another_team_is_refused_though_it_names_ones
 
 
 def event(index: int, job_id: str, team: str | None = None, kind: str = "started") -> AcceptedEvent:
-    made = JobEvent("sdk", str(index), WALL_MS, job_id, 1, 2 if kind == "started" else 6, team=team)  # type: ignore[arg-type]
+    made = JobEvent("sdk", str(index), WALL_MS, job_id, 1, JobType[kind], team=team)
     return AcceptedEvent(index, OutgoingRecord(Topic.JOBS, b"", b"", []), made)
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from streams.selfcheck.audit.facts import Flows, Letters
-from streams.selfcheck.audit.verdict import BOOKS, INTAKE, LETTERS, RECOUNT, AuditFinding, Book, findings
+from streams.selfcheck.audit.verdict import (
+    BOOKS,
+    CHAIN,
+    INTAKE,
+    LETTERS,
+    RECOUNT,
+    AuditFinding,
+    Book,
+    findings,
+)
+from streams.selfcheck.change_chain import Seal
 
 
 def books(rows: Sequence[Book]) -> list[AuditFinding]:
@@ -103,3 +113,14 @@ def dead_letters(rows: Sequence[Letters]) -> list[AuditFinding]:
 
     total, rest = sum(row.refused for row in rows), sum(row.counted - row.stored for row in rows)
     return findings(LETTERS, faults(), "all partitions", f"{total} dead letters, {rest} of them sampled out")
+
+
+def chain(fault: tuple[int, str] | None, seals: Sequence[Seal]) -> list[AuditFinding]:
+    """Check that the audit trail is what was sealed; the newest hash is said, so that it can be noted elsewhere."""
+    faults = []
+    if fault is not None:
+        offset, what = fault
+        detail = f"{what}: offset {offset} of `changes` is not what was sealed; compare with a backup, or with the topic `controls`"
+        faults = [AuditFinding(CHAIN, f"offset {offset}", "as sealed", what, ok=False, detail=detail)]
+    newest = f"; up to offset {seals[-1].offset} the hash is {seals[-1].hash}" if seals else ""
+    return findings(CHAIN, faults, "audit trail", f"{len(seals)} changes are as they were sealed{newest}")

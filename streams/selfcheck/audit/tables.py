@@ -5,7 +5,7 @@ All calls block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_S
@@ -29,6 +29,7 @@ from streams.selfcheck.audit.facts import (
 )
 from streams.selfcheck.audit.verdict import AuditFinding, Book
 from streams.selfcheck.canary.plan import EXPECTED_NANO, RUN_MS
+from streams.selfcheck.change_chain import COLUMNS, ROWS_SQL, SEALS_SQL, Seal, broken_at
 from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
 
 #: Runs a read-only statement with parameters; returns rows as objects.
@@ -36,6 +37,7 @@ Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
 
 LEDGERS: Final = ("job_minutes", "node_minutes")
 _NODE_MINUTES: Final = 10_000
+_CHANGES_AT_ONCE: Final = 10_000
 #: Ledger rows are read in pieces of this many seconds of event time.
 _PIECE_S: Final = 6 * HOUR_S
 
@@ -180,7 +182,23 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
+        *chain(ask),
     ]
+
+
+def chain(ask: Ask) -> list[AuditFinding]:
+    """Check the audit trail against its chain of hashes."""
+    # The seals first: what is sealed meanwhile is left to the next audit.
+    seals = [Seal(row["offset"], row["hash"]) for row in _paged(ask, SEALS_SQL)]
+    rows = ([row[name] for name in COLUMNS] for row in _paged(ask, ROWS_SQL))
+    return count_checks.chain(broken_at(rows, seals), seals)
+
+
+def _paged(ask: Ask, statement: str) -> Iterator[Any]:
+    after = -1
+    while found := ask(statement, {"after": after, "until": 2**62, "limit": _CHANGES_AT_ONCE}):
+        yield from found
+        after = found[-1]["offset"]
 
 
 def shard_positions(ask: Ask) -> dict[int, Stand]:

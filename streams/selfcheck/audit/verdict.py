@@ -22,6 +22,7 @@ SNAPSHOTS: Final = "snapshots"
 PARTS: Final = "parts"
 SUMS: Final = "ledger_sums"
 HOURS: Final = "job_hours"
+CHAIN: Final = "changes"
 
 RECOUNT: Final = "`trainfare audit --recount FROM TO` says which rows are wrong"
 #: How many faults of one check are listed; the others are only counted.

@@ -82,6 +82,7 @@ class ReferenceChanges:
     control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
     replays: Sequence[Replay] = ()
     control_offsets: Sequence[int] = ()  # of `control_log`
+    control_headers: Sequence[Sequence[tuple[str, bytes | None]]] = ()  # of `control_log`
 
 
 @dataclass
@@ -236,6 +237,7 @@ class ReferenceReader:
         price_log: list[tuple[int, PriceEvent]] = []
         control_log: list[tuple[int, bytes, ControlEvent | None]] = []
         control_offsets: list[int] = []
+        control_headers: list[list[tuple[str, bytes | None]]] = []
         tokens = read.tokens
         for message in messages:
             event = self._decode(message)
@@ -262,6 +264,7 @@ class ReferenceReader:
                     read.controls[_key(message)] = standing
                 control_log.append((read.log_ms[Topic.CONTROLS], _key(message), standing))
                 control_offsets.append(self._place(message)[1])
+                control_headers.append(_headers(message))
         read.tokens = tokens
         before = read.book
         read.book = book = before.with_events(prices)
@@ -293,6 +296,7 @@ class ReferenceReader:
             control_log,
             replays,
             control_offsets,
+            control_headers,
         )
 
     def _decode(self, message: Message) -> object:
@@ -300,7 +304,7 @@ class ReferenceReader:
         append_ms = message.timestamp()[1]
         self._read.log_ms[topic] = max(self._read.log_ms.get(topic, append_ms), append_ms)
         self._read.next[topic] = offset + 1
-        headers = [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
+        headers = _headers(message)
         replayed = replay_of(headers, RecordPosition(topic, _PARTITION, offset)) if headers else None
         if replayed is not None:
             self._replays.append(Replay(replayed, self._read.log_ms[topic], _PARTITION, offset))
@@ -323,6 +327,10 @@ class ReferenceReader:
 
 def _key(message: Message) -> bytes:
     return message.key() or b""
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    return [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
 
 
 def _judge_key(event: object, key: bytes) -> object:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from schemas.change_tables import CHANGES
 from schemas.control_table import CONTROLS
 from schemas.source_table import SOURCES
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
@@ -20,6 +21,7 @@ from streams.engine.shard.dead_letters import RecordPosition, replay_table
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.topics import REFERENCE_TOPICS
 from streams.worker.reference.reference_reader import ReferenceChanges
+from streams.worker.storing.change_rows import change_table, origin_of
 from streams.worker.storing.control_rows import control_table
 from streams.worker.storing.source_rows import source_table
 
@@ -46,6 +48,15 @@ def reference_rows(news: ReferenceChanges) -> Iterator[UnshardedRows]:
             offsets = [offset for offset, _ in found]
             rows = build([each for _, each in found], offsets)
             yield UnshardedRows(table, rows, f"{table}:{offsets[0]}:{offsets[-1]}")
+    headers = news.control_headers or [()] * len(news.control_log)
+    said = zip(news.control_offsets, news.control_log, headers, strict=True)
+    if people := [each for each in said if not is_source(*each[1][1:])]:
+        rows = change_table(
+            [each for _, each, _ in people],
+            [offset for offset, _, _ in people],
+            [origin_of(of) for _, _, of in people],
+        )
+        yield UnshardedRows(CHANGES, rows, f"{CHANGES}:{people[0][0]}:{people[-1][0]}")
     for topic in REFERENCE_TOPICS:
         letters = [letter for letter in news.refused if letter.topic == topic]
         if letters:

@@ -257,7 +257,7 @@ def test_a_collector_says_what_its_source_has_read_and_nothing_else(running: Run
 
 def test_who_changed_what_is_in_the_audit_trail_and_sealed(running: Running, lead: str) -> None:
     time.sleep(1.1)  # more than one record a second is refused
-    asked = {**silence(team="vision", rule="audited"), "comment": "benchmark"}
+    asked = {**silence(team="vision", rule="burn_drift"), "comment": "benchmark"}
     status, written = running.ask("POST", "/api/v1/controls", lead, asked)
     assert status == 202
     deadline_s = time.monotonic() + _PATIENCE_S
@@ -274,7 +274,7 @@ def test_who_changed_what_is_in_the_audit_trail_and_sealed(running: Running, lea
     (row,) = found
     assert (row["by"], row["proof"], row["from"]) == ("token/vision-lead", "issued token", "127.0.0.1")
     assert (row["before"], row["why"]) == ("-", "benchmark")
-    assert json.loads(row["after"])["rule"] == "audited"
+    assert json.loads(row["after"])["rule"] == "burn_drift"
     issued = [each for each in json.loads(done.out) if each["kind"] == "token"]
     assert issued
     assert all('"hash":"***"' in each["after"] for each in issued)

@@ -77,8 +77,9 @@ def test_rows_of_the_same_records_have_one_token() -> None:
     log = [(1_000, b"silence/n", control("silence", "n"))]
     news = ReferenceChanges(PriceBook.empty(), {}, [], [], 0, 0, {}, (), log, control_offsets=[41])
     for _ in range(2):
-        (extra,) = reference_rows(news)
+        extra, change = reference_rows(news)
         assert (extra.table, extra.token, extra.rows.num_rows) == (CONTROLS, "controls:41:41", 1)
+        assert (change.table, change.token, change.rows.num_rows) == ("changes", "changes:41:41", 1)
 
 
 def test_of_rules_and_plans_the_record_itself_is_stored_and_of_owners_nothing() -> None:

@@ -1,6 +1,6 @@
 """`python -m streams.rules.pairs`: which rule gives way to which, by the registry, as a page; with `--all` each pair of rules.
 
-Two rules of which neither gives way to the other have causes of their own, so both may be told at one time.
+Two rules of which neither gives way to the other have causes of their own, so both may be sent at one time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PAGE: Final = """# Pairs of rules
 
 Which [rule](alerts.md) gives way to which, so that one cause is one message. Written from the rules by `make docs`; `python -m streams.rules.pairs --all` says it of each pair.
 
-- **Opens nothing**: it opens no alert while one of the other rule about the same job, run, node or price stands, or stood so shortly before that it may still see the same. Where each of two rules gives way to the other, the one that comes first tells.
+- **Opens nothing**: it opens no alert while one of the other rule about the same job, run, node or price is open, or was so shortly before that it may still see the same. Where each of two rules gives way to the other, the one that opens first is sent.
 - **Is not sent**: its alert is stored and shown, and nobody is notified of it ([incidents](messages.md#incidents)). `incident` tells of alerts about jobs that have one cause, `price_jump` of burns that its price explains.
 - **Beside them all**: tickets about jobs of a team are [muted](messages.md#inhibition) for people while `team_burn` pages about that team.
-- **Two rules that no line names together** are about causes of their own: both may be told at one time.
+- **Two rules that no line names together** are about causes of their own: both may be sent at one time.
 
 | rule | opens nothing beside | is not sent beside |
 |---|---|---|

@@ -26,7 +26,7 @@ from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "unsampled_gpus"
 _OF_JOB: Final = ("silent_job", "held")
-#: GPU-time in which jobs that may be told of were suspended, by hour: nothing runs in it, so nothing is sampled.
+#: GPU-time in which jobs of which samples are expected were suspended, by hour: nothing runs in it, so nothing is sampled.
 _SUSPENDED: Final = f"""
 SELECT toStartOfHour(minute) AS of_hour, job_id, sum(quantity) AS suspended FROM job_minutes FINAL
 PREWHERE minute >= {FROM} AND minute < {TO} AND job_id IN

@@ -13,6 +13,8 @@ from schemas.events import Component, JobEvent, JobType, PriceEvent, TrafficEven
 from schemas.units import Per, Unit
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.bill import cost_of
+from streams.engine.kernels.conditions import START_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.job import JobState
 from streams.engine.windows.curves import CurveBook
@@ -75,6 +77,21 @@ class Kept:
         times_ms = now_ms + np.arange(0, 200 * MINUTE_MS, 7 * MINUTE_MS, dtype=np.int64)
         for kept, other in zip(self.curves.figures(times_ms), anew.figures(times_ms), strict=True):
             np.testing.assert_allclose(kept.astype(np.float64), other.astype(np.float64), rtol=1e-9)
+        started_nano = self.curves.figures(times_ms[:1]).start_nano
+        np.testing.assert_allclose(started_nano, [self.start_nano()], rtol=1e-9)
+
+    def start_nano(self) -> int:
+        """Return what all amounts of the first hour and before cost, priced at once."""
+        traffic = self.job.attempts[1].traffic
+        span = traffic.all_minutes()[0], -(-(T0 + START_MS) // MINUTE_MS)
+        if span[0] >= span[1]:
+            return 0
+        rows = traffic.rows([span], BOOK, None, None, ())
+        return sum(
+            cost_of(quantity, line.price.usd_nano, line.price.divisor)
+            for by_line in rows.values()
+            for line, (quantity, _) in by_line.items()
+        )
 
 
 @PROFILE

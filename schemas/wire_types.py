@@ -54,6 +54,7 @@ ControlKind: TypeAlias = Literal[
     "team",
     "source",
     "token",
+    "request",
 ]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",

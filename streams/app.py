@@ -218,6 +218,7 @@ class Worker:
         self._receiver_check: ReceiverCheck | None = None
         self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
         self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
+        self._requests: Callable[[], Mapping[bytes, ControlEvent]] = dict  # what waits for a second person
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
         tokens = token_file_of(settings.web, settings.clickhouse.data_dir)
         self._filed = {} if tokens is None else tokens.read()
@@ -256,6 +257,7 @@ class Worker:
             controls=self._writers.controls,
             standing=lambda: self._standing(),
             issued=lambda: self._issued(),
+            requests=lambda: self._requests(),
             filed=self._filed,
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
@@ -299,6 +301,7 @@ class Worker:
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
         self._standing = lambda: worker.shard_manager.reference.controls
         self._issued = lambda: worker.reader.tokens
+        self._requests = lambda: worker.reader.requests
         self._receiver_check = ReceiverCheck(
             worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
         )

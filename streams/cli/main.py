@@ -75,6 +75,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("collect", "collect:collect", "trainfare collect dcgm --config collect.toml --dry-run"),
     ("sources", "sources:sources", "trainfare sources --data ./meter"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
+    ("approve", "approve:approve", "trainfare approve 3f1c52d07be94a1186d2c0aa --data ./meter"),
     ("whoami", "whoami:whoami", "trainfare whoami --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (

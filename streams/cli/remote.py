@@ -226,6 +226,23 @@ class RemoteReader:
         """
         return self._recorded("/api/v1/tokens", record)
 
+    def waiting(self) -> list[dict[str, Any]]:
+        """What waits for a second person.
+
+        Raises:
+            TrainfareError: The token shown may not act, or the worker does not answer.
+        """
+        data = self._answer("GET", "/api/v1/approvals", {"Accept": "application/json"}, None)
+        return self._decoded(self._decoded(data, dict[str, msgspec.Raw])["requests"], list[dict[str, Any]])
+
+    def confirm(self, request_id: str) -> dict[str, Any]:
+        """Confirm what another person has asked for; return the worker's answer.
+
+        Raises:
+            TrainfareError: It refuses it, or does not answer.
+        """
+        return self._recorded("/api/v1/approvals", {"id": request_id})
+
     def tokens(self) -> list[dict[str, Any]]:
         """The issued access tokens, without their hashes.
 

@@ -11,6 +11,7 @@ import msgspec
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD
 from schemas.refusal import shown
+from schemas.validate_requests import REQUEST
 from schemas.validate_sources import SOURCE as OF_SOURCES
 from schemas.validate_tokens import TOKEN
 from streams.controls.file import FileRecord
@@ -94,7 +95,7 @@ def plan_of(
         now_ms: Ms since 1970.
         prune: Whether that is asked for.
     """
-    people = {key: event for key, event in in_force.items() if event.kind not in (OF_SOURCES, TOKEN)}
+    people = {key: event for key, event in in_force.items() if event.kind not in (OF_SOURCES, TOKEN, REQUEST)}
     asked = {record.key: record for record in records}
     gone = [key for key, event in people.items() if key not in asked and event.source == source]
     after = {key: event for key, event in people.items() if not (prune and key in gone)}

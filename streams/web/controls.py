@@ -9,13 +9,16 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
 
 from schemas.change_tables import ADDRESS_HEADER, PROOF_HEADER
 from schemas.escaping import visible
+from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
+from schemas.validate_requests import WaitingRequest
 from sinks.errors import LogFull, SinkBusy
 from streams.engine.reference_log import Standing
 from streams.keys import OutgoingRecord
@@ -28,6 +31,7 @@ from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
 from streams.web.scopes import CONTROL_SCOPES, Caller
+from streams.web.second_person import SKIPPED, request_record, to_confirm, waiting, why_two
 from streams.web.token_bounds import check_control
 
 logger = logging.getLogger(__name__)
@@ -57,6 +61,12 @@ def accepted(written: Mapping[str, Any]) -> web.Response:
     return web.Response(body=to_json(written), status=202, content_type="application/json")
 
 
+def _check_scope(asked: Mapping[str, Any], caller: Caller) -> None:
+    scope = CONTROL_SCOPES.get(str(asked.get("kind")))
+    if scope is not None and scope not in caller.scopes:
+        raise ApiError(403, f"this token does not have the scope `{scope}`, which {asked['kind']} needs")
+
+
 class ControlEndpoint:
     """The endpoint of one server.
 
@@ -67,6 +77,7 @@ class ControlEndpoint:
         alert_group: `owner`, `team` and `subject_name` of the alert of an id, None: there is none; raises `ApiError` where the store
             cannot say.
         standing: The controls in force.
+        requests: The records of what waits for a second person, by key.
     """
 
     def __init__(
@@ -76,12 +87,14 @@ class ControlEndpoint:
         now_ms: Callable[[], int],
         alert_group: Callable[[str], Awaitable[Mapping[str, str] | None]],
         standing: Callable[[], Standing] = dict,
+        requests: Callable[[], Mapping[bytes, ControlEvent]] = dict,
     ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._alert_group = alert_group
         self._standing = standing
+        self._requests = requests
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
@@ -137,17 +150,48 @@ class ControlEndpoint:
         check_control(asked, caller, self._standing(), None)
         return await self.append(record, caller)
 
+    def waiting(self) -> list[WaitingRequest]:
+        """What waits for a second person."""
+        return waiting(self._requests(), self._wall_ms())
+
+    async def confirm(self, request_id: object, caller: Caller) -> dict[str, str]:
+        """Write what another person has asked for, as that person and the caller.
+
+        Raises:
+            ApiError: Nothing of this id waits, the caller may not write it, or Kafka did not take it.
+        """
+        found = to_confirm(self._requests(), request_id, caller, self._wall_ms())
+        _check_scope(found.control, caller)
+        record = self._record(
+            found.control, replace(caller, token=f"{found.by}, confirmed by {caller.token}")
+        )
+        check_control(found.control, caller, self._standing(), None)
+        written = await self.append(record, caller)
+        done = request_record(
+            found.control, found.by, self._wall_ms(), until_ms=found.until_ms, confirmed_by=caller.token
+        )
+        await self.append(done, caller)
+        return {**written, "by": f"{found.by}, confirmed by {caller.token}"}
+
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         kept: Mapping[str, object] | None = None
-        scope = CONTROL_SCOPES.get(str(asked.get("kind")))
-        if scope is not None and scope not in caller.scopes:
-            raise ApiError(403, f"this token does not have the scope `{scope}`, which {asked['kind']} needs")
+        _check_scope(asked, caller)
         if is_raise(asked):
             asked, kept = raised_budget(asked, self._standing())
         record = self._record(asked, caller, kept)
         alert = await self._alert(record.name, caller) if record.kind == ACK else None
-        check_control({**(kept or {}), **asked, "kind": record.kind}, caller, self._standing(), alert)
-        return await self.append(record, caller)
+        whole = {**(kept or {}), **asked, "kind": record.kind}
+        check_control(whole, caller, self._standing(), alert)
+        if kept is not None or not (why := why_two(whole)):  # a budget that is raised stops less
+            return await self.append(record, caller)
+        if not caller.is_issued:
+            return {**await self.append(record, caller), "second_person": SKIPPED}
+        request = request_record(whole, caller.token, self._wall_ms())
+        written = await self.append(request, caller)
+        return {
+            **written,
+            "second_person": f"{why} has no effect until another person confirms it within an hour",
+        }
 
     def _record(
         self, asked: Mapping[str, Any], caller: Caller, kept: Mapping[str, object] | None = None

@@ -168,6 +168,8 @@ class Routes:
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", CONTROLS, self._controls),
             Route("POST", "/api/v1/sources", Scope.INGEST, tokens.source),
+            Route("GET", "/api/v1/approvals", CONTROLS, tokens.waiting),
+            Route("POST", "/api/v1/approvals", CONTROLS, tokens.confirm),
             Route("GET", "/api/v1/whoami", ANY, tokens.whoami),
             Route("GET", "/api/v1/tokens", Scope.ADMIN, tokens.listed),
             Route("POST", "/api/v1/tokens", Scope.ADMIN, tokens.write),

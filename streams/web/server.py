@@ -82,6 +82,7 @@ class WebServer:
         controls: RecordLog | None = None,
         standing: Callable[[], Standing] = dict,
         issued: IssuedRecords = dict,
+        requests: Callable[[], Mapping[bytes, ControlEvent]] = dict,
         filed: Mapping[bytes, ControlEvent] | None = None,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
@@ -128,7 +129,7 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms, JobGroups(self._readers[4], now_ms))
-        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.alert_group, standing)
+        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.alert_group, standing, requests)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
         routes = Routes(

@@ -88,6 +88,26 @@ class TokenEndpoint:
             raise ApiError(409, visible(str(fault)), "token_conflict", field="name") from None
         return accepted(await controls.append(record, caller))
 
+    async def waiting(self, request: web.Request) -> web.Response:
+        """What waits for a second person."""
+        parameters(request, set())
+        found = [
+            {"id": each.id, "control": each.control, "by": each.by, "until_ms": each.until_ms}
+            for each in self._parts.controls.waiting()
+        ]
+        return json_answer({"requests": found})
+
+    async def confirm(self, request: web.Request) -> web.Response:
+        """Confirm what another person has asked for.
+
+        Raises:
+            ApiError: It was refused, or the log did not take it.
+        """
+        controls, caller = self._parts.controls, request[CALLER]
+        controls.check_open(caller)
+        asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"id": "..."}')
+        return accepted(await controls.confirm(asked.get("id"), caller))
+
     async def source(self, request: web.Request) -> web.Response:
         """Write what a source has read: no other kind of control.
 

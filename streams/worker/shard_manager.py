@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from schemas.validate_requests import is_request
 from schemas.validate_sources import is_source
 from schemas.validate_tokens import is_token
 from sinks.errors import SinkError
@@ -187,7 +188,11 @@ class ShardManager:
             self.checkpointer.add(extra)
         # Ticks depend on the reference topics even while the shards still wait for the new book.
         self.ingest.observe_unsharded(news.price_log, news.control_log)
-        controls = [each for each in news.control_log if not (is_source(*each[1:]) or is_token(*each[1:]))]
+        controls = [
+            each
+            for each in news.control_log
+            if not (is_source(*each[1:]) or is_token(*each[1:]) or is_request(*each[1:]))
+        ]
         self.reference.extend(news.price_log, controls, news.book, news.controls)
         return asyncio.ensure_future(self._apply_reference_changes(news))
 

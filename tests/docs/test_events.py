@@ -209,11 +209,15 @@ def _names_of_kinds() -> list[str]:
         "operator",
         "source",
         "token",
+        "request",
     ):
         record = {**example("controls"), "alert_id": "al_" + 24 * "0", "kind": kind}
         if kind == "source":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
             record = {**own, "polls": 1, "entries": {}}
+        if kind == "request":
+            own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
+            record = {**own, "control": {}, "by": "token/ada", "until_ms": 1}
         if kind == "token":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
             record = {**own, "hash": 64 * "0", "scopes": ["ingest"]}

@@ -69,6 +69,7 @@ def test_what_is_not_for_readers_is_listed_here() -> None:
         "/api/v1/closings": Scope.LIMIT,
         "/api/v1/sources": Scope.INGEST,
         "/api/v1/whoami": ANY,
+        "/api/v1/approvals": CONTROLS,
         "/api/v1/tokens": Scope.ADMIN,
         "/api/v1/closings/{month:[^/]+}": Scope.QUERY,
         "/v1/traces": Scope.INGEST,

@@ -20,8 +20,10 @@ from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
+from schemas.validate_requests import is_request
 from schemas.validate_sources import is_source
-from schemas.validate_tokens import KEY_PREFIX, is_token
+from schemas.validate_tokens import KEY_PREFIX as TOKEN_PREFIX
+from schemas.validate_tokens import is_token
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
@@ -92,8 +94,32 @@ class _Read:
     book: PriceBook
     controls: dict[bytes, ControlEvent] = field(default_factory=dict)
     tokens: dict[bytes, ControlEvent] = field(default_factory=dict)  # replaced where it changes
+    requests: dict[bytes, ControlEvent] = field(default_factory=dict)  # replaced where it changes
     next: dict[str, int] = field(default_factory=dict)
     log_ms: dict[str, int] = field(default_factory=dict)  # of each topic
+
+    def keep(self, key: bytes, standing: ControlEvent | None) -> None:
+        """Keep the newest record of a key; None removes it."""
+        if is_source(key, standing):
+            return  # nothing that people set: stored, and in force for nobody
+        if is_token(key, standing):
+            # Under another key it would outlive the end of the token of its name.
+            if standing is None or key == TOKEN_PREFIX + standing.name.encode():
+                self.tokens = _with(self.tokens, key, standing)
+        elif is_request(key, standing):
+            self.requests = _with(self.requests, key, standing)
+        elif standing is None:
+            self.controls.pop(key, None)
+        else:
+            self.controls[key] = standing
+
+
+def _with(
+    records: Mapping[bytes, ControlEvent], key: bytes, standing: ControlEvent | None
+) -> dict[bytes, ControlEvent]:
+    """A new mapping: another thread reads the one before."""
+    found = {each: record for each, record in records.items() if each != key}
+    return found if standing is None else {**found, key: standing}
 
 
 class ReferenceReader:
@@ -139,6 +165,8 @@ class ReferenceReader:
         self.newest_ms: Mapping[str, int] = {}
         #: Issued access tokens by key; None until both topics were read to their end. Replaced as a whole.
         self.tokens: Mapping[bytes, ControlEvent] | None = None
+        #: What waits for a second person, by key.
+        self.requests: Mapping[bytes, ControlEvent] = {}
 
     @property
     def base(self) -> Mapping[str, int]:
@@ -220,7 +248,7 @@ class ReferenceReader:
                 _call_soon(loop, self._on_news, self._fold(messages))
                 messages = []
             if not unread:
-                self.tokens = self._read.tokens
+                self.tokens, self.requests = self._read.tokens, self._read.requests
                 _call_soon(loop, self._ready.set)
 
     def _poll(self, consumer: Consumer) -> list[Message]:
@@ -238,7 +266,6 @@ class ReferenceReader:
         control_log: list[tuple[int, bytes, ControlEvent | None]] = []
         control_offsets: list[int] = []
         control_headers: list[list[tuple[str, bytes | None]]] = []
-        tokens = read.tokens
         for message in messages:
             event = self._decode(message)
             if isinstance(event, Invalid):
@@ -249,23 +276,10 @@ class ReferenceReader:
                 price_log.append((read.log_ms[Topic.PRICES], event))
             elif isinstance(event, ControlEvent):
                 standing = None if message.value() is None else event
-                if is_source(_key(message), standing):
-                    pass  # nothing that people set: stored, and in force for nobody
-                elif is_token(_key(message), standing):
-                    tokens = {**tokens} if tokens is read.tokens else tokens
-                    if standing is None:
-                        tokens.pop(_key(message), None)
-                    elif _key(message) == KEY_PREFIX + standing.name.encode():
-                        # Under another key it would outlive the end of the token of its name.
-                        tokens[_key(message)] = standing
-                elif standing is None:
-                    read.controls.pop(_key(message), None)
-                else:
-                    read.controls[_key(message)] = standing
+                read.keep(_key(message), standing)
                 control_log.append((read.log_ms[Topic.CONTROLS], _key(message), standing))
                 control_offsets.append(self._place(message)[1])
                 control_headers.append(_headers(message))
-        read.tokens = tokens
         before = read.book
         read.book = book = before.with_events(prices)
         revised = [event for event in prices if book.is_current(event)] if book is not before else []

@@ -1,0 +1,55 @@
+"""Checks the controls of kind `request`: a control that waits for a second person, and is in force for nobody until then."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from schemas.events import ControlEvent
+from schemas.reasons import Reason
+from schemas.refusal import refuse, refuse_missing
+
+REQUEST: Final = "request"
+KEY_PREFIX: Final = b"request/"
+_FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment"})
+
+
+class WaitingRequest(NamedTuple):
+    """A control that somebody asked for; `until_ms` is when it is too late to confirm it."""
+
+    id: str
+    control: Mapping[str, Any]
+    by: str
+    until_ms: int
+    confirmed_by: str
+
+
+def is_request(key: bytes, event: ControlEvent | None) -> bool:
+    """Whether a record of `controls` asks for a second person, or forgets such a one."""
+    return key.startswith(KEY_PREFIX) and (event is None or event.kind == REQUEST)
+
+
+def waiting_request(event: ControlEvent) -> WaitingRequest:
+    """The request of a checked record."""
+    value: Mapping[str, Any] = event.value
+    return WaitingRequest(
+        event.name, value["control"], value["by"], value["until_ms"], value.get("confirmed_by", "")
+    )
+
+
+def check_request(value: Mapping[str, object]) -> None:
+    """Check the fields of a record.
+
+    Raises:
+        RefusedError: One is missing or invalid.
+    """
+    for field in value:
+        if field not in _FIELDS:
+            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
+    if not isinstance(value.get("control"), dict):
+        refuse_missing("control", "the fields of what was asked for")
+    if not isinstance(value.get("by"), str) or not value["by"]:
+        refuse_missing("by", "who asked for it")
+    until = value.get("until_ms")
+    if isinstance(until, bool) or not isinstance(until, int):
+        refuse_missing("until_ms", "ms since 1970 UTC")
+    if not isinstance(value.get("confirmed_by", ""), str):
+        refuse(Reason.wrong_type, "confirmed_by", "***", "who confirmed it")

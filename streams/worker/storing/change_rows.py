@@ -12,6 +12,7 @@ from schemas.change_tables import ADDRESS_HEADER, CHANGES, PROOF_HEADER, SCHEMAS
 from schemas.columns import instants
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD, field_name
+from schemas.validate_requests import REQUEST
 
 _LENGTH: Final = 256
 #: Kinds whose fields say nothing that is secret, and fields that no kind shows.
@@ -73,9 +74,15 @@ def _row(offset: int, logged: tuple[int, bytes, ControlEvent | None], origin: Or
 
 
 def _content(kind: str, value: Mapping[str, object]) -> str:
-    shown = {
+    return orjson.dumps(_shown(kind, value), option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _shown(kind: str, value: Mapping[str, object]) -> dict[str, object]:
+    asked = value.get("control")
+    if kind == REQUEST and isinstance(asked, Mapping):
+        return {**_shown("", value), "control": _shown(str(asked.get("kind")), asked)}
+    return {
         field_name(field): each if kind in _SHOWN_KINDS and field not in _HIDDEN else WITHHELD
         for field, each in value.items()
         if field not in ("by", "comment")
     }
-    return orjson.dumps(shown, option=orjson.OPT_SORT_KEYS).decode()

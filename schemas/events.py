@@ -25,7 +25,7 @@ TRAFFIC_FIELDS: Final = ("cloud", "region", "path", "direction", "op", "storage_
 FLOW_FIELDS: Final = ("path", "direction", "region", "dst_region", "op", "storage_class")
 """What tells rows of traffic of one price apart."""
 
-MATCH_FIELDS: Final = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
+MATCH_FIELDS: Final = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class", "label")
 """What a price can ask for."""
 
 
@@ -66,6 +66,7 @@ class Component(StrEnum):
     license = "license"
     labor = "labor"
     overhead = "overhead"
+    compliance = "compliance"
 
 
 # gc=False: no event can be part of a reference cycle, so the garbage collector need not visit millions of them.

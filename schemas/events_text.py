@@ -170,7 +170,8 @@ A node of the fleet, with GPUs or without. It is [paid](cost_metrics.md#idle-tim
 """,
     "prices": """
 A revision of a price. Besides these fields it takes the [common fields](events.md#common-fields). The [price fields](events.md#price-fields), `team`, `project`, `path`,
-`direction`, `op` and `storage_class` are match fields: they say what the price applies to, and one that is absent or null means any. Each revision has
+`direction`, `op`, `storage_class` and `label` are match fields: they say what the price applies to, and one that is absent or null means any. A price of `compliance` names a
+`label`, as `key=value`, and no other price does: [prices by label](cost_model.md#prices-by-label). Each revision has
 match fields, `component` and `per` of its own. An `instance_hour` names `gpus`; of `compute` it is the price of the instance itself and names none.
 [Which price wins](cost_model.md#which-price).
 """,
@@ -206,7 +207,9 @@ LEFT_OUT: Final[dict[str, frozenset[str]]] = {
     "network": frozenset(),
     "storage": frozenset(),
     "nodes": frozenset(),
-    "prices": frozenset({"zone", "cluster", "team", "project", "path", "direction", "op", "storage_class"}),
+    "prices": frozenset(
+        {"zone", "cluster", "team", "project", "path", "direction", "op", "storage_class", "label"}
+    ),
     "controls": frozenset(
         {"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action", "alert_id", "by"}
     ),

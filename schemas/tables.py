@@ -115,6 +115,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         license_cost_usd=MONEY,
         labor_cost_usd=MONEY,
         overhead_cost_usd=MONEY,
+        compliance_cost_usd=MONEY,
         lost_cost_usd=MONEY,
         starting_lost_cost_usd=MONEY,  # part of it: of rows with phase `starting`
         shard=pa.uint16(),

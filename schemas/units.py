@@ -11,7 +11,7 @@ from typing import Final
 from schemas.durations import HOUR_MS
 
 #: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
-COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead", "compliance")
 
 #: The `instance_type` of energy: an instance of it is a watt, so that an instance-hour is a watt-hour.
 WATT: Final = "watt"

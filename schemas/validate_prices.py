@@ -18,6 +18,7 @@ ALLOWED_PER: Final[dict[Component, tuple[Per, ...]]] = {
     Component.license: _GPU_TIME_AND_JOBS,
     Component.labor: _GPU_TIME_AND_JOBS,
     Component.overhead: _GPU_TIME_AND_JOBS,
+    Component.compliance: _GPU_TIME_AND_JOBS,
     Component.network: (Per.gib, Per.gb),
     Component.storage: (Per.gib, Per.gb, Per.thousand_requests, Per.gib_month),
 }
@@ -34,6 +35,12 @@ def price_event(raw: PriceWire, newest_allowed_ms: int) -> PriceEvent:
     allowed = ALLOWED_PER[raw.component]
     if raw.per not in allowed:
         refuse(Reason.inconsistent, "per", raw.per, f"one of {', '.join(allowed)} for {raw.component}")
+    if raw.component is Component.compliance and raw.label is None:
+        refuse(Reason.inconsistent, "label", NOTHING, "the label that compliance is priced for, as key=value")
+    if raw.component is not Component.compliance and raw.label is not None:
+        refuse(
+            Reason.inconsistent, "label", raw.label, f"none: prices of {raw.component} are not for a label"
+        )
     gpus = 1
     if raw.per is Per.instance_hour:
         gpus = raw.gpus or 0

@@ -32,6 +32,7 @@ from schemas.wire_types import (
     OptAlertId,
     OptAmount,
     OptDirection,
+    OptLabel,
     OptLevels,
     OptPath,
     OptPurchase,
@@ -308,6 +309,7 @@ class PriceWire(PricedWire, kw_only=True, gc=False):
     direction: Annotated[OptDirection, Doc("direction of network traffic", "egress")] = None
     op: Annotated[Op | None, one_of(get_args(Op)), Doc("operation of storage traffic", "read")] = None
     storage_class: Annotated[OptText, Doc("class of the storage", "standard")] = None
+    label: Annotated[OptLabel, Doc("label of the job", "data_class=pii")] = None
 
 
 class ControlWire(Wire, kw_only=True, gc=False):

@@ -153,6 +153,10 @@ OptLevels: TypeAlias = Annotated[
     Meta(description=f"an array of numbers from 0 to {MAX_EXACT}, or one number"),
 ]
 OptPurchase: TypeAlias = Annotated[Purchase | None, one_of(get_args(Purchase))]
+OptLabel: TypeAlias = Annotated[
+    Annotated[str, Meta(pattern="^[^=]+=", max_length=MAX_NAME_BYTES)] | None,
+    Meta(description=f"a label as key=value, of at most {MAX_NAME_BYTES} bytes of UTF-8"),
+]
 OptPath: TypeAlias = Annotated[Path | None, one_of(get_args(Path))]
 OptDirection: TypeAlias = Annotated[Direction | None, one_of(get_args(Direction))]
 OptAction: TypeAlias = Annotated[BudgetAction | None, one_of(get_args(BudgetAction))]

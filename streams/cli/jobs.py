@@ -55,7 +55,7 @@ SELECT attempt, phase, component, sku, unit, sum(quantity) AS quantity, sum(cost
 FROM ledger WHERE job_id = {job:String}
 GROUP BY attempt, phase, component, sku, unit ORDER BY attempt, component, phase, sku, unit
 """
-_COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+_COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead", "compliance")
 _MONEY = frozenset({"cost_usd", "lost_cost_usd"})
 
 

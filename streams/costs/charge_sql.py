@@ -72,7 +72,7 @@ SELECT job_id, attempt, toInt64(toDate(minute)) AS day, node,
     sumIf(quantity, component = 'gpu') AS gpu_milli_ms,
     toInt64(sumIf(cost_usd, component = 'license') * 1000000000) AS license_nano,
     toInt64(sumIf(cost_usd, component = 'labor') * 1000000000) AS labor_nano,
-    toInt64(sumIf(cost_usd, component = 'overhead') * 1000000000) AS overhead_nano
+    toInt64(sumIf(cost_usd, component IN ('overhead', 'compliance')) * 1000000000) AS overhead_nano
 FROM job_minutes FINAL
 WHERE quantity != 0 AND <users> AND <minutes of span> AND job_id >= {job:String}
 GROUP BY job_id, attempt, day, node
@@ -85,7 +85,7 @@ SELECT job_id, attempt, toInt64(toDate(hour)) AS day, '' AS node,
     sum(h.gpu_milli_ms) AS gpu_milli_ms,
     toInt64(sum(license_cost_usd) * 1000000000) AS license_nano,
     toInt64(sum(labor_cost_usd) * 1000000000) AS labor_nano,
-    toInt64(sum(overhead_cost_usd) * 1000000000) AS overhead_nano
+    toInt64(sum(overhead_cost_usd + compliance_cost_usd) * 1000000000) AS overhead_nano
 FROM job_hours AS h FINAL
 WHERE <users> AND <hours of span> AND job_id >= {job:String}
 GROUP BY job_id, attempt, day, node

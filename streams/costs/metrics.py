@@ -71,9 +71,10 @@ METRICS: Final = {
         f"{_hours('start_ms')} AS starting_h, {_gpu_hours('gpu_ms')} AS gpu_h, {_gpu_hours('unpriced_gpu_ms')} AS unpriced_gpu_h"
     ),
     Metric.m1: MetricColumns(
-        f"sum({_INFRA}) AS infra_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
+        f"sum({_INFRA}) AS infra_cost_usd, sum(compliance_cost) AS compliance_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
         f"{_per('cost_usd', 'wall_clock_h')} AS usd_per_hour, "
         f"{_per('infra_cost_usd', 'wall_clock_h')} AS infra_usd_per_hour, "
+        f"{_per('compliance_cost_usd', 'wall_clock_h')} AS compliance_usd_per_hour, "
         f"uniqExactIf(job_id, wall_ms > 0) AS jobs, {_spread('cost', '')}, {_spread(_INFRA, 'infra_')}",
         ("h.job_id AS job_id",),
     ),

@@ -138,7 +138,7 @@ class RanSpan(NamedTuple):
     def instants(self, there: Elsewhere, book: PriceBook) -> list[int]:
         """The instants at which prices elsewhere change while it pays, ascending."""
         asked = dict.fromkeys(contexts(self.bare, there).values())
-        return price_instants(book, asked, self.first_ms, self.until_ms)
+        return price_instants(book, asked, self.first_ms, self.until_ms, self.bare.labels)
 
     def starts_ms(self, instants: Sequence[int]) -> tuple[int, ...]:
         """The instants at which the price steps are priced that these cut."""
@@ -175,7 +175,15 @@ def ran_span(records: Records, job_id: str) -> RanSpan:
     if not span:
         raise _dropped(job_id)
     from_ms, until_ms = int(str(span[0]["from_ms"])), int(str(span[0]["until_ms"]))
-    bare = RanJob(facts["team"], facts["project"], int(facts["wall_clock_ms"]), attempts, (), ())
+    bare = RanJob(
+        facts["team"],
+        facts["project"],
+        int(facts["wall_clock_ms"]),
+        attempts,
+        (),
+        (),
+        labels=tuple(facts["named"]),
+    )
     # Traffic may lie long before or after what is paid by time; its minutes have no price elsewhere.
     until_ms = min(until_ms, from_ms + len(attempts) * PAID_AT_MOST_MS)
     return RanSpan(job_id, facts, bare, from_ms, until_ms, hours_nano)

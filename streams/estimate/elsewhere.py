@@ -152,7 +152,8 @@ def _time_costs(
         quantity = moves[each.attempt].quantity(each, surviving=surviving) * there.speed
         if kind is Kind.GPU_TIME:
             gpu_time += quantity
-        for price in time_prices(book, context_by_attempt[each.attempt], kind, job.starts_ms[each.step]):
+        at_ms = job.starts_ms[each.step]
+        for price in time_prices(book, context_by_attempt[each.attempt], kind, at_ms, job.labels):
             prices[Applied(price.component, price.sku, price.effective_ms)] = None
             _add(costs, price.component, cost_nano(quantity.numerator, price, over=quantity.denominator))
     return costs, half_even(gpu_time.numerator, gpu_time.denominator), tuple(prices)

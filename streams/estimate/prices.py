@@ -10,7 +10,7 @@ from typing import Any, Final
 from schemas.events import MATCH_FIELDS, PRICE_FIELDS, Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.context import Context, time_parts, usage_context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
 from streams.engine.pricing.nearest import is_met, nearest
@@ -49,29 +49,33 @@ def context_of(fields: Mapping[str, str], team: str, project: str) -> Context:
     return usage_context(values, team or None, project or None)
 
 
-def time_prices(book: PriceBook, context: Context, kind: Kind, at_ms: int) -> Iterator[PriceRef]:
+def time_prices(
+    book: PriceBook, context: Context, kind: Kind, at_ms: int, labels: Iterable[str] = ()
+) -> Iterator[PriceRef]:
     """Yield the price of each component that this kind of time pays at an instant.
 
     Raises:
         TrainfareError: GPU-time has no price; the message says which is missing.
         WrongUseError: No type of GPU is named, and prices of GPU-time ask for nothing else.
     """
-    for component in TIME_COMPONENTS[kind]:
-        price = book.price_at(context, component, kind, at_ms)
+    for component, asked in time_parts(kind, context, labels):
+        price = book.price_at(asked, component, kind, at_ms)
         if price is not None:
             yield price
         elif component == Component.gpu:
             raise _unpriced(book, context, at_ms)
 
 
-def price_instants(book: PriceBook, contexts: Iterable[Context], from_ms: int, until_ms: int) -> list[int]:
+def price_instants(
+    book: PriceBook, contexts: Iterable[Context], from_ms: int, until_ms: int, labels: tuple[str, ...] = ()
+) -> list[int]:
     """The instants inside (from_ms, until_ms) at which a price of time changes, ascending."""
     found = {
         at_ms
         for context in contexts
-        for kind, components in TIME_COMPONENTS.items()
-        for component in components
-        for at_ms, _ in book.steps(context, component, kind, from_ms, until_ms)
+        for kind in TIME_COMPONENTS
+        for component, asked in time_parts(kind, context, labels)
+        for at_ms, _ in book.steps(asked, component, kind, from_ms, until_ms)
     }
     return sorted(at_ms for at_ms in found if from_ms < at_ms < until_ms)
 

@@ -13,7 +13,9 @@ from schemas.events import PRICE_FIELDS
 from schemas.units import COMPONENTS
 
 JOB: Final = """
-SELECT team, project, experiment, state, toString(gpu_count) AS gpus, wall_clock_ms FROM jobs FINAL WHERE job_id = {job:String}
+SELECT team, project, experiment, state, toString(gpu_count) AS gpus, wall_clock_ms,
+       arraySort(arrayMap((name, value) -> concat(name, '=', value), mapKeys(labels), mapValues(labels))) AS named
+FROM jobs FINAL WHERE job_id = {job:String}
 """
 ATTEMPTS: Final = f"""
 SELECT attempt, state, {", ".join(PRICE_FIELDS)} FROM attempts FINAL WHERE job_id = {{job:String}} ORDER BY attempt
@@ -79,7 +81,7 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True)
 class RanJob:
-    """What a job paid; `starts_ms`: the instant at which each price step is priced."""
+    """What a job paid; `starts_ms`: the instant at which each price step is priced; `labels`: as prices name them."""
 
     team: str
     project: str
@@ -88,6 +90,7 @@ class RanJob:
     starts_ms: tuple[int, ...]
     paid: tuple[Paid, ...]
     prices: tuple[Applied, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def cost_nano(self) -> int:

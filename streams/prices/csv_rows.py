@@ -111,6 +111,8 @@ def _record(given: PriceList, line: int, cells: dict[str, str], has_from: bool) 
 def _component(record: dict[str, object]) -> str | None:
     """What a price per this quantity is for; None for `job_hour`, which several components have."""
     per = str(record.get("per", ""))
+    if "label" in record:
+        return "compliance"
     if per == "instance_hour":
         return "gpu" if "gpus" in record else "compute"
     if per in ("gb", "gib"):

@@ -22,7 +22,7 @@ FIRST = instant("2026-03-01 00:00")
 HOUR_MS = 3_600_000
 LEVELS = ("job", "owner", "team", "project", "experiment", "cluster", "region", "purchase")
 VIEWS = {
-    "m1": ("m1_cost_per_wall_clock_hour", ("cost_usd", "wall_clock_h", "usd_per_hour", "infra_usd_per_hour")),
+    "m1": ("m1_cost_per_wall_clock_hour", ("cost_usd", "wall_clock_h", "usd_per_hour", "infra_usd_per_hour", "compliance_usd_per_hour")),
     "m2": ("m2_cost_per_gpu_hour", ("gpu_and_overhead_cost_usd", "gpu_h", "usd_per_gpu_hour")),
     "m5": ("m5_retry_overhead", ("lost_cost_usd", "ratio", "retry_cost_usd", "retry_ratio")),
     "m8": (
@@ -58,7 +58,7 @@ def hour_of(rng: random.Random, job: str, attempt: int, clock: int) -> dict[str,
     lost = rng.randrange(10**10)
     return found | {
         "wall_clock_ms": rng.randrange(1, HOUR_MS), "gpu_milli_ms": rng.randrange(1, 8000 * HOUR_MS),
-        "gpu_cost_usd": Decimal(rng.randrange(10**10, 10**11)).scaleb(-9), "overhead_cost_usd": Decimal("0.1"),
+        "gpu_cost_usd": Decimal(rng.randrange(10**10, 10**11)).scaleb(-9), "overhead_cost_usd": Decimal("0.1"), "compliance_cost_usd": Decimal("0.000000007"),
         "license_cost_usd": Decimal("0.333333333"), "lost_cost_usd": Decimal(lost).scaleb(-9),
         "starting_lost_cost_usd": Decimal(rng.randrange(lost + 1)).scaleb(-9),
     }  # fmt: skip

@@ -60,7 +60,7 @@ class _Kept:
     def reprice(self, usd: str, effective_ms: int, zone: str | None) -> None:
         self.number += 1
         book = self.book.with_events([_price(self.number, usd, effective_ms, zone)])
-        touched = PriceChanges(self.book, book).touched(self.job, *self.curve.payer)
+        touched = PriceChanges(self.book, book).touched(self.job, self.curve.payer)
         if touched is not None:
             self.curve.reprice(touched)
         self.book = book

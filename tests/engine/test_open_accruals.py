@@ -15,6 +15,7 @@ from schemas.events import PriceEvent
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, KEYS, NODE_HOURS, NODE_MINUTES
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import NOBODY
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.engine.timeline.lines import attempt_lines
@@ -233,7 +234,7 @@ def test_a_payment_looks_nothing_up_until_a_price_changes() -> None:
     expected.pay(9 * MINUTE_MS)
     assert stored.current() == expected.current()
     timeline = stored.shard.jobs["j"].timelines()[1]
-    lines = attempt_lines(timeline.paid(T0 + 9 * MINUTE_MS), timeline.lost, BOOK, None, None)
+    lines = attempt_lines(timeline.paid(T0 + 9 * MINUTE_MS), timeline.lost, BOOK, NOBODY)
     assert stored.shard.jobs["j"].attempts[1].booked_lines == lines
 
 

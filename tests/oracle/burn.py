@@ -23,11 +23,11 @@ from tests.oracle.held import Held
 from tests.oracle.idle import IdleView, UsedByNode, idle_part, idles, used_by_node
 from tests.oracle.intake import JobLog, attempt_of
 from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
-from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, context_of
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
 from tests.oracle.pace import reported
 from tests.oracle.pieces import SCALE, Piece, metered_pieces, timeline_pieces
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import Ledger, book_traffic
+from tests.oracle.rows import Ledger, book_traffic, payer_of
 from tests.oracle.timeline import ENDLESS_MS, Interval, attempts_of, event_order, union
 from tests.oracle.traffic import Hour, Lumps, moves, traffic_waste
 
@@ -283,7 +283,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     """The burn of a job from all that is known of it; attempts without an end go on."""
     attempts = attempts_of(log)
     said = last_said(log.events)
-    team = context_of({"team": said.get("team"), "project": said.get("project")})
+    team = payer_of(said)
     lived: list[Piece] = []
     sampled: list[Piece] = []
     rated: dict[int, list[Rated]] = defaultdict(list)

@@ -11,10 +11,10 @@ from typing import Any
 from tests.oracle.held import Held
 from tests.oracle.hours import hour_rows
 from tests.oracle.intake import JobLog, attempt_of, body, take_in
-from tests.oracle.model import DAY_MS, AttemptRow, Context, JobRow, Json, Line, Tables, context_of
+from tests.oracle.model import DAY_MS, AttemptRow, JobRow, Json, Line, Tables, context_of
 from tests.oracle.nodes import node_hour_rows, node_rows
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import Ledger, book_samples, book_segment, book_traffic, unattributed, usage
+from tests.oracle.rows import Ledger, book_samples, book_segment, book_traffic, payer_of, unattributed, usage
 from tests.oracle.timeline import Interval, attempts_of, event_order, union
 
 __all__ = ["Line", "PriceBook", "Tables", "compute", "compute_job"]
@@ -67,7 +67,7 @@ def compute_job(
 def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_ms: int) -> None:
     attempts = attempts_of(log)
     said = last_said(log.events)
-    team: Context = context_of({"team": said.get("team"), "project": said.get("project")})
+    team = payer_of(said)
     ledger = Ledger(job_id, book)
     lost: dict[int, list[Interval]] = {}
     covered: list[Interval] = []  # the wall-clock time of the attempts so far

@@ -21,14 +21,14 @@ JOB_TYPES = (
 )  # fmt: skip
 STARTS = ("allocated", "started", "resumed")  # "`resumed` counts as `started` wherever the word is used"
 ENDS = ("preempted", "failed", "completed", "cancelled")
-COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead", "compliance")
 NODE_TYPES = ("provisioned", "ready", "draining", "terminated")
 
 PRICE_FIELDS = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
 FLOW_FIELDS = ("path", "direction", "region", "dst_region", "op", "storage_class")
 NO_FLOW = ("",) * len(FLOW_FIELDS)
 TRAFFIC_FIELDS = ("cloud", "region", "path", "direction", "op", "storage_class")
-MATCH_FIELDS = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
+MATCH_FIELDS = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class", "label")
 
 Json = dict[str, Any]
 Fields = tuple[str, ...]  # the price fields in the order of PRICE_FIELDS, '' where none is known

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tests.oracle.intake import Sample
 from tests.oracle.model import HOUR_MS, Context, context_of
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS
+from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, for_labels
 from tests.oracle.timeline import Segment
 
 COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
@@ -40,10 +40,10 @@ def timeline_pieces(segment: Segment, team: Context, book: PriceBook) -> Iterato
     values = segment.values
     context = context_of(values.fields, dict(team))
     gpus = sum(count for _, count in values.places())
-    held = [(component, "gpu_milli_ms", gpus) for component in GPU_TIME_COMPONENTS]
+    held = [(component, "gpu_milli_ms", gpus) for component in (*GPU_TIME_COMPONENTS, *for_labels(context))]
     counts = (values.instance_milli, values.cpu_milli, values.memory_milli)
     held += [("compute", unit, count) for unit, count in zip(COMPUTE_UNITS, counts, strict=True)]
-    held += [(component, "ms", 1) for component in JOB_TIME_COMPONENTS]
+    held += [(component, "ms", 1) for component in (*JOB_TIME_COMPONENTS, *for_labels(context))]
     for start_ms, end_ms in book.steps(segment.start_ms, segment.end_ms):
         yield _piece(held, context, book, start_ms, end_ms)
 
@@ -63,7 +63,10 @@ def metered_pieces(samples: Iterable[Sample], team: Context, book: PriceBook) ->
         for first_s, end_s in pairwise(sorted(edges)):
             gpus = {(x.node, gpu) for x in covering if x.first_s <= first_s < x.end_s for gpu in x.permille}
             if gpus:
-                held = [(component, "gpu_milli_ms", 1000 * len(gpus)) for component in GPU_TIME_COMPONENTS]
+                held = [
+                    (component, "gpu_milli_ms", 1000 * len(gpus))
+                    for component in (*GPU_TIME_COMPONENTS, *for_labels(context))
+                ]
                 made = [
                     _piece(held, context, book, *span) for span in book.steps(first_s * 1000, end_s * 1000)
                 ]

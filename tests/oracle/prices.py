@@ -70,11 +70,12 @@ def preference(candidate: Revision) -> tuple[int, tuple[bool, ...], str]:
 
 
 def fits(match: Context, context: Context) -> bool:
-    """All match fields equal those of the usage; of `gpu_type` any name of the product does."""
+    """All match fields but a label equal those of the usage; of `gpu_type` any name of the product does."""
     has = dict(context)
     return all(
         name in has and (product(has[name]) == product(value) if name == "gpu_type" else has[name] == value)
         for name, value in match
+        if name != "label"
     )
 
 
@@ -114,15 +115,19 @@ class PriceBook:
         return [revisions[-1] for revisions in latest if revisions]
 
     def winner(self, component: str, unit: str, context: Context, at_ms: int) -> Revision | None:
-        """The SKU that wins for this component and kind of quantity at this instant."""
+        """The SKU that wins for this component and kind at this instant; of compliance, for the label after it."""
         # Nothing changes between two effective instants, so the answer is kept per such step.
         step = bisect_right(self._effective_ms, at_ms)
         key = (component, unit, context, step)
         if key not in self._found:
+            name, _, label = component.partition(" ")
             candidates = [
                 r
                 for r in self.in_force(at_ms)
-                if r.component == component and r.unit == unit and fits(r.match, context)
+                if r.component == name
+                and r.unit == unit
+                and fits(r.match, context)
+                and (not label or ("label", label) in r.match)
             ]
             self._found[key] = chosen(candidates, dict(context).get("gpu_type"))
         return self._found[key]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from tests.oracle.held import Held, fields_of
 from tests.oracle.intake import Sample, attempt_of
@@ -29,7 +30,21 @@ from tests.oracle.timeline import Interval, Segment, overlaps
 
 GPU_TIME_COMPONENTS = ("gpu", "license", "labor", "overhead")
 JOB_TIME_COMPONENTS = ("compute", "license", "labor", "overhead")
+LABEL = "label."  # before the name of a label in what is known of a job
 NEVER_SILENT = ("gpu", "network", "storage")  # without a price these book a row of cost 0 and an empty sku
+
+
+def payer_of(said: Mapping[str, Any]) -> Context:
+    """What prices match of the job as a whole: team, project and labels."""
+    labels = {f"{LABEL}{name}": value for name, value in (said.get("labels") or {}).items()}
+    return context_of({"team": said.get("team"), "project": said.get("project")}, labels)
+
+
+def for_labels(context: Context) -> tuple[str, ...]:
+    """Of each label of the job "one price of `compliance`", beside the other components of time."""
+    return tuple(
+        f"compliance {name.removeprefix(LABEL)}={value}" for name, value in context if name.startswith(LABEL)
+    )
 
 
 Part = tuple[int, Fields]  # since when the price fields hold, and these
@@ -65,8 +80,9 @@ class Ledger:
         quantity: int, lost: int, part: Part, flow: tuple[str, ...] = NO_FLOW,
     ) -> None:  # fmt: skip
         key = LedgerKey(
-            minute, self.job_id, attempt, node, component, phase, price.sku, price.effective_ms, unit, *flow
-        )
+            minute, self.job_id, attempt, node, component.split(" ")[0], phase, price.sku, price.effective_ms,
+            unit, *flow,
+        )  # fmt: skip
         self._quantity[key] += quantity
         self._lost[key] += lost
         self._price[key] = price
@@ -111,13 +127,17 @@ def book_segment(
     values, phase = segment.values, segment.phase
     context = context_of(values.fields, dict(team))
     # (node, component, unit, units held: the quantity of one ms)
-    held = [(node, c, "gpu_milli_ms", gpus) for node, gpus in values.places() for c in GPU_TIME_COMPONENTS]
+    held = [
+        (node, c, "gpu_milli_ms", gpus)
+        for node, gpus in values.places()
+        for c in (*GPU_TIME_COMPONENTS, *for_labels(context))
+    ]
     # "the rows of other time have no node, and the phase of the time", but instances on nodes without GPUs
     held += [(node, "compute", "instance_milli_ms", count) for node, count in values.instances()]
     held += [("", "compute", "cpu_milli_ms", values.cpu_milli)]
     held += [("", "compute", "memory_gib_milli_ms", values.memory_milli)]
     # The quantity of `job_hour` is "the attempt's paid time, whatever its GPUs".
-    held += [("", component, "ms", 1) for component in JOB_TIME_COMPONENTS]
+    held += [("", component, "ms", 1) for component in (*JOB_TIME_COMPONENTS, *for_labels(context))]
     for step_start_ms, step_end_ms in ledger.book.steps(segment.start_ms, segment.end_ms):
         priced = [
             (node, component, unit, per_ms, price)
@@ -158,7 +178,7 @@ def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: 
         # Second s is the interval [1000 s, 1000 s + 1000) ms, cut where a price changes inside it.
         for start_ms, end_ms in ledger.book.steps(second * 1000, second * 1000 + 1000):
             # "other components per GPU-time follow, `job_hour` does not"
-            for component in GPU_TIME_COMPONENTS:
+            for component in (*GPU_TIME_COMPONENTS, *for_labels(contexts[minute])):
                 price = ledger.price(component, "gpu_milli_ms", contexts[minute], start_ms)
                 if price is not None:
                     quantity = 1000 * len(gpus) * (end_ms - start_ms)

@@ -5,11 +5,13 @@ Every figure is worked out in the comment beside it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.oracle.cases import T0, job, ledger, network, price, total_nano
 from tests.oracle.compute import compute, price_book
-from tests.oracle.model import HOUR_MS, LARGEST_COST_NANO, cost_nano, milli, usd_nano
+from tests.oracle.model import HOUR_MS, LARGEST_COST_NANO, Line, cost_nano, milli, usd_nano
 
 USD = 10**9
 
@@ -203,3 +205,32 @@ def test_the_price_book_keeps_no_match_of_an_instant_before() -> None:
     book = price_book([price("p", "1", effective_ms=T0)])
     assert book.winner("gpu", "gpu_milli_ms", (), T0 - 1) is None
     assert book.winner("gpu", "gpu_milli_ms", (), T0) is not None
+
+
+def test_each_label_of_a_job_costs_its_own_compliance() -> None:
+    def at(job_id: str, **labels: str) -> list[Line]:
+        start = job(job_id, "started", T0, gpu_count=2, gpu_type="H100", labels=labels)
+        return [start, job(job_id, "completed", T0 + HOUR_MS)]
+
+    def compliance(sku: str, usd: str, label: str, **values: Any) -> Line:
+        return price(sku, usd, component="compliance", match={"label": label}, **values)
+
+    tables = compute(
+        [
+            price("gpu", "3.60"),
+            compliance("scans", "0.60", "data_class=pii", per="job_hour"),
+            compliance("isolated", "0.36", "data_class=pii"),
+            compliance("isolated.h100", "0.72", "data_class=pii", gpu_type="H100"),
+            compliance("escrow", "1.20", "escrow=yes", per="job_hour"),
+            *at("plain", data_class="public"),
+            *at("pii", data_class="pii"),
+            *at("both", data_class="pii", escrow="yes"),
+        ]
+    )
+    # 2 GPUs x 1 h: 7.20. pii: 0.60 for the job and 2 x 0.72 for its H100s, the narrower price; escrow: 1.20 more.
+    assert total_nano(tables, "plain") == 7_200_000_000
+    assert total_nano(tables, "pii") == 7_200_000_000 + 600_000_000 + 1_440_000_000
+    assert total_nano(tables, "both") == 9_240_000_000 + 1_200_000_000
+    assert {key.sku for key in ledger(tables, "both") if key.component == "compliance"} == {
+        "scans", "isolated.h100", "escrow",
+    }  # fmt: skip

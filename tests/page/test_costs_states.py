@@ -19,7 +19,7 @@ from tests.page.test_layout import CONTRAST
 Board = Callable[..., Watched]
 END = datetime(2026, 6, 1, 12, tzinfo=UTC)
 RTL = "\N{RIGHT-TO-LEFT OVERRIDE}" + "gnol" * 62
-COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead", "compliance")
 
 
 class Costs:

@@ -97,6 +97,8 @@ BROKEN: dict[str, Patch] = {
     "nodes kept when the count differs": keeping_nodes,
     "starting of a retry is not lost": starting_is_not_lost,
     "no overhead per GPU-time": setting(rows, "GPU_TIME_COMPONENTS", ("gpu", "license", "labor")),
+    "no label costs anything": setting(rows, "for_labels", lambda _: ()),
+    "of several labels one costs": setting(rows, "for_labels", lambda context, of=rows.for_labels: of(context)[:1]),
     "direction does not match": setting(
         rows, "TRAFFIC_FIELDS", tuple(f for f in model.TRAFFIC_FIELDS if f != "direction")
     ),

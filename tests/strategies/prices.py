@@ -19,6 +19,7 @@ KINDS = (
     ("license", "gpu_hour"), ("license", "instance_hour+"), ("license", "job_hour"),
     ("labor", "gpu_hour"), ("labor", "job_hour"),
     ("overhead", "gpu_hour"), ("overhead", "instance_hour+"), ("overhead", "job_hour"),
+    ("compliance", "gpu_hour"), ("compliance", "instance_hour+"), ("compliance", "job_hour"),
     ("network", "gib"), ("network", "gb"),
     ("storage", "gib"), ("storage", "gb"), ("storage", "thousand_requests"), ("storage", "gib_month"),
 )  # fmt: skip
@@ -42,6 +43,7 @@ MATCH_VALUES = FIELD_VALUES | {
     "op": ("read", "list", "stored"),
     "storage_class": ("standard", "cold"),
 }
+LABELS = ("a=1", "b=2", "c=1")
 MATCH_BY_COMPONENT = {
     "network": ("cloud", "region", "team", "project", "path", "direction"),
     "storage": ("cloud", "region", "team", "project", "op", "storage_class"),
@@ -105,6 +107,9 @@ def price_events(
             if revision_number and draw(st.integers(0, 3)) == 0:
                 match = draw(matches(kind[0]))
             component, per = kind
+            match.pop("label", None)
+            if component == "compliance":
+                match["label"] = draw(usually_first(LABELS))
             event: Json = {
                 "sku": f"s{number}",
                 "component": component,

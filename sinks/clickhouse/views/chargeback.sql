@@ -18,6 +18,7 @@ SELECT
     sum(h.license_cost_usd) AS license_cost_usd,
     sum(h.labor_cost_usd) AS labor_cost_usd,
     sum(h.overhead_cost_usd) AS overhead_cost_usd,
+    sum(h.compliance_cost_usd) AS compliance_cost_usd,
     sum(h.lost_cost_usd) AS lost_cost_usd
 FROM cost_hours AS h
 GROUP BY month, team, project, owner, experiment

@@ -30,7 +30,7 @@ SELECT
     h.tensor_sampled_gpu_ms AS tensor_sampled_gpu_ms,
     h.lost_gpu_milli_ms AS lost_gpu_milli_ms,
     h.unpriced_gpu_milli_ms AS unpriced_gpu_milli_ms,
-    toDecimal128(h.gpu_cost_usd, 9) + toDecimal128(h.compute_cost_usd, 9) + toDecimal128(h.network_cost_usd, 9) + toDecimal128(h.storage_cost_usd, 9) + toDecimal128(h.license_cost_usd, 9) + toDecimal128(h.labor_cost_usd, 9) + toDecimal128(h.overhead_cost_usd, 9) AS cost_usd,
+    toDecimal128(h.gpu_cost_usd, 9) + toDecimal128(h.compute_cost_usd, 9) + toDecimal128(h.network_cost_usd, 9) + toDecimal128(h.storage_cost_usd, 9) + toDecimal128(h.license_cost_usd, 9) + toDecimal128(h.labor_cost_usd, 9) + toDecimal128(h.overhead_cost_usd, 9) + toDecimal128(h.compliance_cost_usd, 9) AS cost_usd,
     h.gpu_cost_usd AS gpu_cost_usd,
     h.compute_cost_usd AS compute_cost_usd,
     h.network_cost_usd AS network_cost_usd,
@@ -38,6 +38,7 @@ SELECT
     h.license_cost_usd AS license_cost_usd,
     h.labor_cost_usd AS labor_cost_usd,
     h.overhead_cost_usd AS overhead_cost_usd,
+    h.compliance_cost_usd AS compliance_cost_usd,
     h.lost_cost_usd AS lost_cost_usd,
     h.starting_lost_cost_usd AS starting_lost_cost_usd
 FROM
@@ -45,6 +46,6 @@ FROM
     SELECT * FROM job_hours FINAL
     WHERE NOT startsWith(job_id, 'trainfare-canary.')
         AND (wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR sampled_gpu_ms != 0
-         OR gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd + license_cost_usd + labor_cost_usd + overhead_cost_usd != 0)
+         OR gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd + license_cost_usd + labor_cost_usd + overhead_cost_usd + compliance_cost_usd != 0)
 ) AS h
 LEFT ANY JOIN (SELECT job_id, owner, team, project, experiment, labels FROM jobs FINAL) AS j ON j.job_id = h.job_id

@@ -22,6 +22,7 @@ SELECT
     c.license_cost_usd AS license_cost_usd,
     c.labor_cost_usd AS labor_cost_usd,
     c.overhead_cost_usd AS overhead_cost_usd,
+    c.compliance_cost_usd AS compliance_cost_usd,
     c.cost_usd - c.license_cost_usd - c.labor_cost_usd AS infra_cost_usd,
     c.lost_cost_usd AS lost_cost_usd,
     j.labels AS labels,
@@ -44,6 +45,7 @@ LEFT ANY JOIN
         sum(t.license_cost_usd) AS license_cost_usd,
         sum(t.labor_cost_usd) AS labor_cost_usd,
         sum(t.overhead_cost_usd) AS overhead_cost_usd,
+        sum(t.compliance_cost_usd) AS compliance_cost_usd,
         sum(t.lost_cost_usd) AS lost_cost_usd,
         sum(t.gpu_milli_ms) AS gpu_milli_ms,
         sum(t.productive_gpu_ms) AS productive_gpu_ms

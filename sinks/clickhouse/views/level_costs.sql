@@ -16,6 +16,7 @@ SELECT
     sum(c.license_cost) AS license_cost_usd,
     sum(c.labor_cost) AS labor_cost_usd,
     sum(c.overhead_cost) AS overhead_cost_usd,
+    sum(c.compliance_cost) AS compliance_cost_usd,
     cost_usd - license_cost_usd - labor_cost_usd AS infra_cost_usd,
     sum(c.lost_cost) AS lost_cost_usd,
     toFloat64(sum(c.gpu)) / 3600000000 AS gpu_h,
@@ -41,7 +42,7 @@ FROM
         cluster,
         region,
         purchase,
-        sum(toDecimal128(s.gpu_cost_usd, 9) + toDecimal128(s.compute_cost_usd, 9) + toDecimal128(s.network_cost_usd, 9) + toDecimal128(s.storage_cost_usd, 9) + toDecimal128(s.license_cost_usd, 9) + toDecimal128(s.labor_cost_usd, 9) + toDecimal128(s.overhead_cost_usd, 9)) AS cost,
+        sum(toDecimal128(s.gpu_cost_usd, 9) + toDecimal128(s.compute_cost_usd, 9) + toDecimal128(s.network_cost_usd, 9) + toDecimal128(s.storage_cost_usd, 9) + toDecimal128(s.license_cost_usd, 9) + toDecimal128(s.labor_cost_usd, 9) + toDecimal128(s.overhead_cost_usd, 9) + toDecimal128(s.compliance_cost_usd, 9)) AS cost,
         sum(s.gpu_cost_usd) AS gpu_cost,
         sum(s.compute_cost_usd) AS compute_cost,
         sum(s.network_cost_usd) AS network_cost,
@@ -49,6 +50,7 @@ FROM
         sum(s.license_cost_usd) AS license_cost,
         sum(s.labor_cost_usd) AS labor_cost,
         sum(s.overhead_cost_usd) AS overhead_cost,
+        sum(s.compliance_cost_usd) AS compliance_cost,
         sum(s.lost_cost_usd) AS lost_cost,
         sum(s.starting_lost_cost_usd) AS starting_lost_cost,
         sum(toInt128(s.gpu_milli_ms)) AS gpu,
@@ -62,10 +64,10 @@ FROM
     (
         SELECT job_id, attempt, toString(cluster) AS cluster, toString(region) AS region, toString(purchase) AS purchase,
             gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, license_cost_usd, labor_cost_usd, overhead_cost_usd,
-            lost_cost_usd, starting_lost_cost_usd, gpu_milli_ms, sampled_gpu_ms, productive_gpu_ms, tensor_gpu_ms, tensor_sampled_gpu_ms, wall_clock_ms, lost_gpu_milli_ms
+            compliance_cost_usd, lost_cost_usd, starting_lost_cost_usd, gpu_milli_ms, sampled_gpu_ms, productive_gpu_ms, tensor_gpu_ms, tensor_sampled_gpu_ms, wall_clock_ms, lost_gpu_milli_ms
         FROM job_hours FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')
         UNION ALL
-        SELECT job_id, attempt, cluster, region, toString(purchase), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        SELECT job_id, attempt, cluster, region, toString(purchase), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
         FROM attempts FINAL
         WHERE NOT startsWith(job_id, 'trainfare-canary.') AND (job_id, attempt) NOT IN (SELECT job_id, attempt FROM job_hours)
     ) AS s

@@ -33,7 +33,7 @@ FROM
             toString(region) AS region,
             toString(purchase) AS purchase,
             groupArray(toUInt32(hour)) AS hours,
-            groupArray(reinterpretAsInt64(gpu_cost_usd) + reinterpretAsInt64(compute_cost_usd) + reinterpretAsInt64(network_cost_usd) + reinterpretAsInt64(storage_cost_usd) + reinterpretAsInt64(license_cost_usd) + reinterpretAsInt64(labor_cost_usd) + reinterpretAsInt64(overhead_cost_usd)) AS costs_nano,
+            groupArray(reinterpretAsInt64(gpu_cost_usd) + reinterpretAsInt64(compute_cost_usd) + reinterpretAsInt64(network_cost_usd) + reinterpretAsInt64(storage_cost_usd) + reinterpretAsInt64(license_cost_usd) + reinterpretAsInt64(labor_cost_usd) + reinterpretAsInt64(overhead_cost_usd) + reinterpretAsInt64(compliance_cost_usd)) AS costs_nano,
             groupArray(toUInt32(wall_clock_ms)) AS rans_ms
         FROM job_hours FINAL
         WHERE NOT startsWith(job_id, 'trainfare-canary.')

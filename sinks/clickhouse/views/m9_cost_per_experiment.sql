@@ -45,7 +45,7 @@ LEFT ANY JOIN
             FROM
             (
                 SELECT job_id, toString(cluster) AS cluster, toString(region) AS region, toString(purchase) AS purchase,
-                    sum(toDecimal128(gpu_cost_usd, 9) + toDecimal128(compute_cost_usd, 9) + toDecimal128(network_cost_usd, 9) + toDecimal128(storage_cost_usd, 9) + toDecimal128(license_cost_usd, 9) + toDecimal128(labor_cost_usd, 9) + toDecimal128(overhead_cost_usd, 9)) AS cost
+                    sum(toDecimal128(gpu_cost_usd, 9) + toDecimal128(compute_cost_usd, 9) + toDecimal128(network_cost_usd, 9) + toDecimal128(storage_cost_usd, 9) + toDecimal128(license_cost_usd, 9) + toDecimal128(labor_cost_usd, 9) + toDecimal128(overhead_cost_usd, 9) + toDecimal128(compliance_cost_usd, 9)) AS cost
                 FROM job_hours FINAL
                 WHERE NOT startsWith(job_id, 'trainfare-canary.')
                 GROUP BY job_id, cluster, region, purchase

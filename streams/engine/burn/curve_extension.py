@@ -18,6 +18,7 @@ from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.curve_extension import TAIL
 from streams.engine.ledger.gpu_rates import UNPRICED, GpuRate, GpuRates
+from streams.engine.pricing.context import Payer
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.job import JobState
 from streams.engine.windows.curves import CurveBook
@@ -46,7 +47,7 @@ class CurveTail:
     newest: int  # the last one
     built_ms: int
     usual: Winner  # its newest sample then: nearly all samples have the same price fields
-    payer: tuple[str | None, str | None]
+    payer: Payer
     expected: Expected
     holds_ms: int
     rate: GpuRate | None = None  # of the usual sample

@@ -14,13 +14,12 @@ from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.kernels.burn import REPORTED_WITHIN_MS
 from streams.engine.kernels.conditions import START_MS
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import Payer
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.timeline.intervals import union
 from streams.engine.timeline.lines import Line
 
-#: Team and project.
-Payer = tuple[str | None, str | None]
 #: Up to here all whole numbers are floats.
 _EXACT: Final = 2.0**53
 
@@ -64,7 +63,7 @@ class JobAmounts:
             return
         if self._start is not None and min(lo for lo, _ in fresh) < self._start.end_minute:
             self._start = None
-        for minute, rows in attempt.traffic.rows(union(fresh), book, *payer, ()).items():
+        for minute, rows in attempt.traffic.rows(union(fresh), book, payer, ()).items():
             if not all(line.price.sku for line in rows):
                 at_ms = minute * MINUTE_MS
                 self.unpriced[attempt.number] = min(self.unpriced.get(attempt.number, at_ms), at_ms)
@@ -96,7 +95,7 @@ class JobAmounts:
         for each in traffic:
             span = each.all_minutes()[0], end_minute
             if span[0] < end_minute:
-                rows = each.rows([span], book, *payer, ())
+                rows = each.rows([span], book, payer, ())
                 total_nano += sum(map(_billed_nano, rows.values()))
         return float(total_nano)
 

@@ -19,7 +19,8 @@ from streams.engine.burn.job_amounts import JobAmounts
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.context import NOBODY, Payer, time_parts, usage_context
+from streams.engine.pricing.kinds import Kind
 from streams.engine.rules.burn_cause import Passed
 from streams.engine.rules.job_view import JobFacts, Unpriced
 from streams.engine.rules.retry_loop import BrokenAttempts
@@ -76,7 +77,7 @@ class JobCurve:
     repriced: bool = True  # whether a price has changed since then
     # The attempts whose billed time has another price since then.
     touched: set[int] = field(default_factory=set)
-    payer: tuple[str | None, str | None] = (None, None)  # team and project
+    payer: Payer = NOBODY
     # (attempt, metered minute) without a price -> its first unpriced instant; also of minutes whose detail was dropped.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
     unpriced_gpu_ms: int = NEVER_MS  # the first unpriced instant of the curve
@@ -153,7 +154,9 @@ class JobCurve:
         return False
 
     def _is_moved(self, job: JobState) -> bool:
-        return self.repriced or payer_of(job) != self.payer or not cost_alike(job.timelines(), self.timelines)
+        if self.repriced or self.book is None or payer_of(job, self.book) != self.payer:
+            return True
+        return not cost_alike(job.timelines(), self.timelines)
 
     @property
     def paid(self) -> Iterator[Span]:
@@ -169,9 +172,9 @@ class JobCurve:
         self, job: JobState, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
     ) -> Curve:
         """Return the curve as of now, with the detail that windows at or after `now_ms` need."""
-        since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
+        since_ms, payer = now_ms - DETAIL_MS, payer_of(job, book)
         repriced = self.repriced or payer != self.payer
-        moved = self._is_moved(job)
+        moved = self._is_moved(job) or repriced
         if self.book is None or payer != self.payer:
             self.timelines = {}  # all prices may be others
         timelines, declared = job.timelines(), job.declared()
@@ -243,7 +246,7 @@ class JobCurve:
         self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned
     ) -> bool:
         """Build the whole curve as a tail; return whether that is possible."""
-        tail = None if planned or job.declared() else _whole(job, tails.now_ms)
+        tail = None if planned or job.declared() else _whole(job, tails.rates.book, tails.now_ms)
         if tail is None or not tails.build(job, tail, curves):
             return False
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
@@ -371,7 +374,7 @@ class JobCurve:
             spans = [(segment.start_ms, segment.end_ms) for segment in segments]
             self._unsettle(number, spans)
             known, before = self.paid_by_attempt.get(number, []), self.lines.get(number)
-            now = self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
+            now = self.lines[number] = attempt_lines(segments, (), self.book, self.payer)
             if before is None or number in moved:
                 self._cut_again(min((span[0] for span in (*spans, *known)), default=NEVER_MS))
             else:
@@ -423,7 +426,9 @@ class JobCurve:
         """Yield runs of seconds of equal cost in a metered minute, from the GPUs sampled in each of its 60 seconds."""
         assert self.book is not None  # set by the caller
         start_ms = minute * MINUTE_MS
-        per_gpu_s, unpriced = per_gpu_second(self.book, usage_context(fields, *self.payer), start_ms)
+        context = usage_context(fields, self.payer.team, self.payer.project)
+        parts = time_parts(Kind.GPU_TIME, context, self.payer.labels)
+        per_gpu_s, unpriced = per_gpu_second(self.book, parts, start_ms)
         rate = gpus * per_gpu_s
         edges = np.flatnonzero((np.diff(rate) != 0) | (np.diff(gpus > 0)) | (np.diff(unpriced))) + 1
         for first, last in zip([0, *edges.tolist()], [*edges.tolist(), 60], strict=True):
@@ -432,7 +437,7 @@ class JobCurve:
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
 
 
-def _whole(job: JobState, now_ms: int) -> CurveTail | None:
+def _whole(job: JobState, book: PriceBook, now_ms: int) -> CurveTail | None:
     """Return the whole curve as a tail if the job has samples of one attempt only and may still be open."""
     sampled = [attempt for attempt in job.with_usage.values() if attempt.winners]
     if len(sampled) != 1:
@@ -452,7 +457,7 @@ def _whole(job: JobState, now_ms: int) -> CurveTail | None:
         newest=newest,
         built_ms=now_ms,
         usual=winners[newest],
-        payer=payer_of(job),
+        payer=payer_of(job, book),
         expected=Expected((), (), 0.0),  # set when it is built
         holds_ms=METERED_HOLDS_MS,
     )

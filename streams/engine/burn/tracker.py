@@ -349,7 +349,7 @@ class BurnTracker:
             changes = PriceChanges.between(known.book if self._book is None else self._book, known.book)
             for job_id in changes.asking(tracked.price_index):
                 curve = self._jobs.get(job_id) or self._dormant.get(job_id)
-                touched = None if curve is None else changes.touched(tracked.jobs[job_id], *curve.payer)
+                touched = None if curve is None else changes.touched(tracked.jobs[job_id], curve.payer)
                 if curve is not None and touched is not None:
                     repriced[job_id] = curve, touched
         controls = None

@@ -16,11 +16,12 @@ from streams.engine.ledger.node_hours import NodeHourRows, changed_node_hours
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import NOBODY, Payer
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hour_measures import MINUTES_PER_HOUR
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
-from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines
+from streams.engine.state.open_accruals import OpenAccruals, cut_lines
 from streams.engine.state.traffic import MinuteRows
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
@@ -28,8 +29,6 @@ from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Line, Lines, attempt_lines
 from streams.engine.timeline.nodes import NodeSegment, node_lines
 
-#: Node prices match no team.
-_NOBODY: Final[Payer] = (None, None)
 #: The quantities of a missing row.
 _NOTHING: Final = (0, 0)
 
@@ -46,8 +45,8 @@ def derive_job(
 ) -> None:
     """Add the rows of `job` that differ from what was booked; open attempts only on request, and then its hours."""
     book, dimensions = prices.book, job.dimensions()
-    payer = (dimensions.team, dimensions.project)
-    if payer != job.booked_dimensions[1:3]:
+    payer, booked = book.of_job(*dimensions.payer), book.of_job(*job.booked_dimensions.payer)
+    if payer != booked:
         job.redo_all()  # its rows may match other prices now
     for number, timeline in job.timelines().items():
         attempt = job.attempts[number]
@@ -80,7 +79,7 @@ def accrue_job(
     dimensions = job.dimensions()
     if dimensions is not job.booked_dimensions or job.booked_time_before().timelines is not job.timelines():
         return False
-    payer = (dimensions.team, dimensions.project)
+    payer = prices.book.of_job(*dimensions.payer)
     paid: list[tuple[AttemptState, OpenAccruals]] = []
     for number, timeline in job.timelines().items():
         attempt = job.attempts[number]
@@ -111,7 +110,7 @@ def derive_node(
         return
     segments = node.segments()
     known, changed = node.open_accruals, node.owed_hours
-    if known is not None and known.covers(segments, _NOBODY, as_of_ms):
+    if known is not None and known.covers(segments, NOBODY, as_of_ms):
         if node.is_open and known.as_of_ms < as_of_ms:
             changed.update(hours_of((known.as_of_ms, as_of_ms)))
         _accrue(known, node.name, 0, rows, as_of_ms, None)
@@ -131,7 +130,7 @@ def _open_accruals(
     segments: tuple[NodeSegment, ...], book: PriceBook, booked: Lines, as_of_ms: int
 ) -> OpenAccruals | None:
     """Return what the next accrual of a node can reuse; None if a period of service ends after the accrual instant."""
-    found = OpenAccruals(segments, _NOBODY)
+    found = OpenAccruals(segments, NOBODY)
     if any(segment.goes_on for segment in segments):
         if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
             return None  # it is not cut by the accrual instant
@@ -157,7 +156,7 @@ def _derive_time(
         _accrue(known, job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
     attempt.open_accruals = OpenAccruals(timeline, payer)
-    whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
+    whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, payer)
     lines = whole
     if timeline.ended_ms is None:
         lines = cut_lines(whole, as_of_ms)
@@ -213,7 +212,7 @@ def _derive_traffic(
     attempt.row_sums.forget_unless(timeline.fields)
     ranges = union(attempt.dirty_traffic)
     attempt.dirty_traffic = []
-    new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
+    new = attempt.traffic.rows(ranges, book, payer, timeline.lost)
     for lo, hi in ranges:
         changed = _replace(job_id, attempt, timeline, attempt.booked_traffic, new, range(lo, hi), rows)
         attempt.unsaved.traffic_minutes.update(changed)

@@ -5,6 +5,7 @@ It uses the newest price book given; it must not know a job.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -14,11 +15,10 @@ from schemas.durations import MINUTE_MS
 from streams.engine.kernels.arrays import F64
 from streams.engine.ledger.sampled_minutes import MILLI_MS_PER_GPU_S
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.context import Part, Payer, time_parts, usage_context
 from streams.engine.pricing.history import PriceHistory
-from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind
+from streams.engine.pricing.kinds import Kind
 from streams.engine.state.attempt import Winner
-from streams.engine.state.open_accruals import Payer
 from streams.engine.timeline.lines import price_pieces
 
 #: The row of a minute in which GPU-time has no price.
@@ -27,12 +27,12 @@ _ROOM: Final = 8
 _ROWS_AT_MOST: Final = 20_000
 
 
-def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F64, NDArray[np.bool_]]:
+def per_gpu_second(book: PriceBook, parts: Iterable[Part], start_ms: int) -> tuple[F64, NDArray[np.bool_]]:
     """Return the cost of a sampled GPU in each second of the minute ([60] float64, nano-dollars), and where it is unpriced."""
     cost_nano = np.zeros(60, np.float64)
     unpriced = np.zeros(60, np.bool_)
     second_ms = start_ms + 1000 * np.arange(60)
-    for component in TIME_COMPONENTS[Kind.GPU_TIME]:
+    for component, context in parts:
         steps = book.steps(context, component, Kind.GPU_TIME, start_ms, start_ms + MINUTE_MS)
         pieces = price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME)
         for from_ms, until_ms, price in pieces:
@@ -62,8 +62,9 @@ class GpuRates:
         """Return the rate of samples with the price fields of this one."""
         found = self._of.get((sample.fields, payer))
         if found is None:
-            context = usage_context(sample.price_fields, *payer)
-            found = self._of[sample.fields, payer] = GpuRate(self, context)
+            context = usage_context(sample.price_fields, payer.team, payer.project)
+            parts = time_parts(Kind.GPU_TIME, context, payer.labels)
+            found = self._of[sample.fields, payer] = GpuRate(self, parts)
         return found
 
     def add(self, cost_nano: F64) -> int:
@@ -78,10 +79,10 @@ class GpuRates:
 class GpuRate:
     """The row of each minute."""
 
-    __slots__ = ("_book", "_context", "_from_ms", "_rates", "_row", "_rows", "_sources", "_until_ms")
+    __slots__ = ("_book", "_from_ms", "_parts", "_rates", "_row", "_rows", "_sources", "_until_ms")
 
-    def __init__(self, rates: GpuRates, context: Context) -> None:
-        self._rates, self._context = rates, context
+    def __init__(self, rates: GpuRates, parts: tuple[Part, ...]) -> None:
+        self._rates, self._parts = rates, parts
         self._book: PriceBook | None = None
         self._sources: list[tuple[PriceHistory, ...]] = []
         self._forget()
@@ -94,8 +95,9 @@ class GpuRate:
     def is_priced(self, first: int, last: int) -> bool:
         """Return whether GPU-time has a price in all of these minutes."""
         begin_ms, end_ms = first * MINUTE_MS, (last + 1) * MINUTE_MS
-        steps = self._rates.book.steps(self._context, "gpu", Kind.GPU_TIME, begin_ms, end_ms)
-        pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
+        component, context = self._parts[0]
+        steps = self._rates.book.steps(context, component, Kind.GPU_TIME, begin_ms, end_ms)
+        pieces = price_pieces(steps, begin_ms, end_ms, component, Kind.GPU_TIME)
         return all(price.sku for _, _, price in pieces)
 
     def row(self, minute: int) -> int:
@@ -106,8 +108,8 @@ class GpuRate:
         if self._from_ms <= start_ms and start_ms + MINUTE_MS <= self._until_ms:
             return self._row
         stretches = [
-            self._rates.book.stretch(self._context, component, Kind.GPU_TIME, start_ms)
-            for component in TIME_COMPONENTS[Kind.GPU_TIME]
+            self._rates.book.stretch(context, component, Kind.GPU_TIME, start_ms)
+            for component, context in self._parts
         ]
         from_ms = max(since_ms for since_ms, _, _ in stretches)
         until_ms = min(to_ms for _, to_ms, _ in stretches)
@@ -119,10 +121,7 @@ class GpuRate:
 
     def _set_book(self, book: PriceBook) -> None:
         """Adopt a newer book; cached rows stay valid if nothing that determines them changed."""
-        sources = [
-            book.sources(self._context, component, Kind.GPU_TIME)
-            for component in TIME_COMPONENTS[Kind.GPU_TIME]
-        ]
+        sources = [book.sources(context, component, Kind.GPU_TIME) for component, context in self._parts]
         if sources != self._sources:
             self._forget()
         self._book, self._sources = book, sources
@@ -130,6 +129,6 @@ class GpuRate:
     def _new_rate(self, key_ms: int, start_ms: int) -> int:
         known = self._rows.get(key_ms)
         if known is None:
-            cost_nano, unpriced = per_gpu_second(self._rates.book, self._context, start_ms)
+            cost_nano, unpriced = per_gpu_second(self._rates.book, self._parts, start_ms)
             known = self._rows[key_ms] = UNPRICED if unpriced.any() else self._rates.add(cost_nano)
         return known

@@ -137,10 +137,9 @@ class SingleSums:
 
     def _quantities(self, minute: int, spans: tuple[Span, ...]) -> dict[Line, int]:
         """Return how much of each row falls into these spans."""
-        dimensions = self._job.dimensions()
-        rows = self._attempt.traffic.rows(
-            [(minute, minute + 1)], self._prices.book, dimensions.team, dimensions.project, spans
-        )
+        book = self._prices.book
+        payer = book.of_job(*self._job.dimensions().payer)
+        rows = self._attempt.traffic.rows([(minute, minute + 1)], book, payer, spans)
         return {line: inside for line, (_, inside) in rows.get(minute, _NO_ROWS).items()}
 
 

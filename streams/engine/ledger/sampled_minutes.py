@@ -16,17 +16,15 @@ from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import U16, U64
 from streams.engine.kernels.sampled_minutes import minute_pieces
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.context import Part, Payer, time_parts, usage_context
 from streams.engine.pricing.history import PriceHistory
-from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
+from streams.engine.pricing.kinds import SHOWN_UNPRICED, Kind, PriceRef, unpriced
 from streams.engine.state.attempt import Winner
 from streams.engine.state.job import JobState
-from streams.engine.state.open_accruals import Payer
 from streams.engine.timeline.lines import Line, price_pieces
 
 #: Thousandths of a GPU x ms in one sampled GPU-second.
 MILLI_MS_PER_GPU_S: Final = 1000 * 1000
-_COMPONENTS: Final = TIME_COMPONENTS[Kind.GPU_TIME]
 #: (holder, minute) pairs per lookup: enough to make the kernel call worthwhile, few enough to be used soon.
 _PAIRS_AT_ONCE: Final = 4096
 #: Limit of cached lines per book; nodes come and go.
@@ -175,10 +173,10 @@ class MinutePrices:
         if self._lines > _LINES_AT_MOST:
             self._stretches.clear()
             self._lines = 0
-        context = usage_context(winner.price_fields, *payer)
+        parts = _parts(winner, payer)
         begin_ms, end_ms = BEGINNING_MS, NEVER_MS
         prices: list[PriceRef] = []
-        for component in _COMPONENTS:
+        for component, context in parts:
             from_ms, until_ms, found = self.book.stretch(context, component, Kind.GPU_TIME, at_ms)
             begin_ms, end_ms = max(begin_ms, from_ms), min(end_ms, until_ms)
             if found is not None:
@@ -186,13 +184,13 @@ class MinutePrices:
             elif component in SHOWN_UNPRICED:
                 prices.append(unpriced(component, Kind.GPU_TIME))
         stretch = self._stretches[winner.fields, payer] = _Stretch(
-            begin_ms, end_ms, tuple(prices), {}, self.book, _sources(self.book, context)
+            begin_ms, end_ms, tuple(prices), {}, self.book, _sources(self.book, parts)
         )
         return stretch
 
     def _still(self, stretch: _Stretch, winner: Winner, payer: Payer) -> _Stretch | None:
         """Return the stretch if everything that determined its prices is the same in the newer book, else None."""
-        if stretch.sources != _sources(self.book, usage_context(winner.price_fields, *payer)):
+        if stretch.sources != _sources(self.book, _parts(winner, payer)):
             return None
         stretch.book = self.book
         return stretch
@@ -206,9 +204,8 @@ class MinutePrices:
         payer: Payer,
     ) -> dict[Line, tuple[int, int]]:
         """Return the rows of a minute in which a price changes, split by its seconds."""
-        context = usage_context(winner.price_fields, *payer)
         rows: dict[Line, tuple[int, int]] = {}
-        for component in _COMPONENTS:
+        for component, context in _parts(winner, payer):
             steps = self.book.steps(context, component, Kind.GPU_TIME, start_ms, start_ms + MINUTE_MS)
             pieces = list(price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME))
             if not pieces:
@@ -223,8 +220,13 @@ class MinutePrices:
         return rows
 
 
-def _sources(book: PriceBook, context: Context) -> list[tuple[PriceHistory, ...]]:
-    return [book.sources(context, component, Kind.GPU_TIME) for component in _COMPONENTS]
+def _parts(winner: Winner, payer: Payer) -> tuple[Part, ...]:
+    context = usage_context(winner.price_fields, payer.team, payer.project)
+    return time_parts(Kind.GPU_TIME, context, payer.labels)
+
+
+def _sources(book: PriceBook, parts: Iterable[Part]) -> list[tuple[PriceHistory, ...]]:
+    return [book.sources(context, component, Kind.GPU_TIME) for component, context in parts]
 
 
 def _cut(counts: U16, start_ms: int, pieces: Sequence[tuple[int, int, object]]) -> list[int]:

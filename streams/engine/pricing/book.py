@@ -12,8 +12,8 @@ from typing import Final
 
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PriceEvent
-from streams.engine.pricing.context import GPU_TYPE, Context
-from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to, best
+from streams.engine.pricing.context import GPU_TYPE, Context, Labels, Payer, labels_of
+from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to, best, labels_named
 from streams.engine.pricing.kinds import Kind, PriceRef
 
 #: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
@@ -30,7 +30,7 @@ _UNPRICED: Final[Steps] = ((BEGINNING_MS, None),)
 class PriceBook:
     """All known price revisions; `steps` returns what applies when."""
 
-    __slots__ = ("_answers", "_before", "_grown", "_histories", "_index", "_token")
+    __slots__ = ("_answers", "_before", "_grown", "_histories", "_index", "_token", "labels")
 
     def __init__(
         self, histories: dict[str, PriceHistory], index: SkuIndex, before: PriceBook | None = None
@@ -42,6 +42,8 @@ class PriceBook:
         self._token = object()  # identifies the book; a reference to it would retain all books before it
         self._before = None if before is None else before._token  # noqa: SLF001 - the same class
         self._grown: tuple[str, ...] = ()
+        #: The labels that any revision names, or one that was replaced.
+        self.labels: frozenset[str] = frozenset() if before is None else before.labels
 
     @classmethod
     def empty(cls) -> PriceBook:
@@ -100,7 +102,13 @@ class PriceBook:
             return self
         book = PriceBook(self._histories | changed, self._index, before=self)
         book._grown = tuple(changed)
+        book.labels |= labels_named(form for history in changed.values() for form in history.forms)
         return book
+
+    def of_job(self, team: str | None, project: str | None, labels: Labels) -> Payer:
+        """What prices can match of a job, with the labels that any price names."""
+        named = () if not self.labels else tuple(each for each in labels_of(labels) if each in self.labels)
+        return Payer(team, project, named)
 
     def steps(
         self,

@@ -13,7 +13,7 @@ from typing import Final
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import divisor
-from streams.engine.pricing.context import GPU_TYPE, Context
+from streams.engine.pricing.context import GPU_TYPE, LABEL, Context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price
 
@@ -29,6 +29,7 @@ TIE_ORDER: Final = (
     "purchase",
     "project",
     "team",
+    "label",
 )
 _POSITION: Final = {field: position for position, field in enumerate(MATCH_FIELDS)}
 #: Limit of cached lookups of an index; contexts come and go.
@@ -213,6 +214,11 @@ class SkuIndex:
 def matching(position: int, value: str) -> tuple[int, str]:
     """A match field of a context in the form in which it is compared: equal for all names of one GPU type."""
     return (position, product(value)) if position == GPU_TYPE else (position, value)
+
+
+def labels_named(forms: Iterable[Form]) -> frozenset[str]:
+    """The labels that prices of these forms are for."""
+    return frozenset([value for _, _, match in forms for at, value in match if at == LABEL])
 
 
 def applies_to(form: Form, asked: Asked) -> bool:

@@ -10,13 +10,20 @@ from typing import ClassVar, Final
 from schemas.durations import MINUTE_MS
 from schemas.wire_types import MAX_INTERVAL_MS
 from streams.engine.pricing.book import PriceBook, clipped
-from streams.engine.pricing.context import Context, traffic_context, usage_context
-from streams.engine.pricing.history import Form
+from streams.engine.pricing.context import (
+    Context,
+    Payer,
+    labels_of,
+    time_parts,
+    traffic_context,
+    usage_context,
+)
+from streams.engine.pricing.history import Form, labels_named
 from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
 from streams.engine.pricing.recent import Recent
 from streams.engine.repricing.price_index import Ask, PriceIndex
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.job import JobState
+from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.node import NodeState
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import Timelines
@@ -50,8 +57,9 @@ class PriceChanges:
             (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
         )
         self._priced = {(component, kind) for component, kind, _ in self._forms}
-        # By price fields, team and project, which jobs share.
-        self._of_time: dict[tuple[tuple[str | None, ...], str | None, str | None], tuple[Span, ...]] = {}
+        self._labels = labels_named(self._forms)
+        # By price fields and payer, which jobs share.
+        self._of_time: dict[tuple[tuple[str | None, ...], Payer], tuple[Span, ...]] = {}
         self._of: dict[tuple[Context, str, Kind], tuple[Span, ...]] = {}
 
     @property
@@ -66,16 +74,25 @@ class PriceChanges:
 
     def touches_job(self, job: JobState) -> bool:
         """Whether any price that the job's rows were derived from has changed."""
-        return self.touches(job, job.booked_dimensions.team, job.booked_dimensions.project)
+        booked = job.booked_dimensions
+        payer = Payer(booked.team, booked.project, self._labels_of(booked))
+        return bool(self._changed) and self._touched(job, payer) is not None
 
-    def touches(self, job: JobState, team: str | None, project: str | None) -> bool:
-        """Whether any known usage of the job has a changed price, for this payer."""
-        if not self._changed:
-            return False
-        return self.touched(job, team, project) is not None
+    def touched(self, job: JobState, payer: Payer) -> list[int] | None:
+        """The attempts whose billed time has a changed price; None: no usage of the job has one.
 
-    def touched(self, job: JobState, team: str | None, project: str | None) -> list[int] | None:
-        """The attempts whose billed time has a changed price, for this payer; None: no usage of the job has one."""
+        `payer`: as the prices were looked up, without the labels that only the newer book names.
+        """
+        labels = {*payer.labels, *self._labels_of(job.dimensions())} & self._labels
+        return self._touched(job, payer._replace(labels=tuple(sorted(labels))))
+
+    def _labels_of(self, dimensions: JobDimensions) -> tuple[str, ...]:
+        """The job's labels of which a price has changed."""
+        if not self._labels:
+            return ()
+        return tuple(each for each in labels_of(dimensions.labels) if each in self._labels)
+
+    def _touched(self, job: JobState, payer: Payer) -> list[int] | None:
         if not self._changed:
             return None
         lines, span = job.timelines(), self.span
@@ -83,28 +100,28 @@ class PriceChanges:
             return None
         # Of a long history, the attempts that ended before a price changes are not read.
         recent = lines.ending_after(span[0]) if isinstance(lines, Timelines) else lines
-        found = [number for number in recent if self._touches_time(lines[number], team, project)]
-        if found or any(self._touches_rows(each, team, project) for each in job.with_usage.values()):
+        found = [number for number in recent if self._touches_time(lines[number], payer)]
+        if found or any(self._touches_rows(each, payer) for each in job.with_usage.values()):
             return found
         return None
 
-    def _touches_time(self, timeline: Timeline, team: str | None, project: str | None) -> bool:
+    def _touches_time(self, timeline: Timeline, payer: Payer) -> bool:
         """Whether any price of an attempt's billed time has changed."""
         segments = timeline.segments
         span = self.span
         if not segments or span is None or segments[-1].end_ms <= span[0] or span[1] <= segments[0].start_ms:
             return False
         for segment in segments:
-            spans = self._time_spans(segment.values.fields, team, project)
+            spans = self._time_spans(segment.values.fields, payer)
             if spans and _overlap(spans, segment.start_ms, segment.end_ms):
                 return True
         return False
 
-    def _touches_rows(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+    def _touches_rows(self, attempt: AttemptState, payer: Payer) -> bool:
         """Whether any price of an attempt's samples or amounts has changed."""
-        if attempt.winners and self._touches_samples(attempt, team, project):
+        if attempt.winners and self._touches_samples(attempt, payer):
             return True
-        return bool(len(attempt.traffic)) and self._touches_amounts(attempt, team, project)
+        return bool(len(attempt.traffic)) and self._touches_amounts(attempt, payer)
 
     def touches_node(self, node: NodeState) -> bool:
         """Whether any price of the node's time has changed."""
@@ -118,11 +135,11 @@ class PriceChanges:
             for component, kind in segment.priced_by
         )
 
-    def _touches_samples(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+    def _touches_samples(self, attempt: AttemptState, payer: Payer) -> bool:
         """Whether the price of a metered minute has changed; only minutes that may be affected are examined."""
         winners = attempt.winners
         for winning in attempt.fields_seen.values():
-            spans = self._time_spans(winning.price_fields, team, project)
+            spans = self._time_spans(winning.price_fields, payer)
             for from_ms, until_ms in spans:
                 first, last = from_ms // MINUTE_MS, -(-until_ms // MINUTE_MS)
                 if last - first < len(winners):
@@ -133,31 +150,31 @@ class PriceChanges:
                     return True
         return False
 
-    def _touches_amounts(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+    def _touches_amounts(self, attempt: AttemptState, payer: Payer) -> bool:
         traffic = attempt.traffic
         return any(
             _overlap(
-                self._spans(traffic_context(dict(match), team, project), topic, Kind(KIND_OF_UNIT[unit])),
+                self._spans(
+                    traffic_context(dict(match), payer.team, payer.project), topic, Kind(KIND_OF_UNIT[unit])
+                ),
                 traffic.first_ms,
                 traffic.last_ms + 1,
             )
             for topic, unit, match in traffic.bases
         )
 
-    def _time_spans(
-        self, values: tuple[str | None, ...], team: str | None, project: str | None
-    ) -> tuple[Span, ...]:
+    def _time_spans(self, values: tuple[str | None, ...], payer: Payer) -> tuple[Span, ...]:
         """Return when time with these price fields has another price."""
-        key = (values, team, project)
+        key = (values, payer)
         known = self._of_time.get(key)
         if known is None:
-            context = usage_context(values, team, project)
+            context = usage_context(values, payer.team, payer.project)
             known = self._of_time[key] = tuple(
                 span
-                for kind, components in TIME_COMPONENTS.items()
-                for component in components
+                for kind in TIME_COMPONENTS
+                for component, asked in time_parts(kind, context, payer.labels)
                 if (component, kind) in self._priced
-                for span in self._spans(context, component, kind)
+                for span in self._spans(asked, component, kind)
             )
         return known
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from schemas.events import Component
-from streams.engine.pricing.context import Context
+from streams.engine.pricing.context import LABEL, Context
 from streams.engine.pricing.history import Form, matching
 
 #: (whether amounts are priced rather than time, their context).
@@ -66,8 +66,9 @@ class PriceIndex:
     def asking(self, forms: Iterable[Form]) -> set[str]:
         """The names whose lookups match any of these price forms."""
         found: set[str] = set()
-        for component, _, match in forms:
+        for component, _, named in forms:
             of_amounts = component in _OF_AMOUNTS
+            match = [each for each in named if each[0] != LABEL]  # lookups do not say which labels a job has
             if not match:
                 found.update(*(names for ask, names in self._names.items() if ask[0] == of_amounts))
                 continue

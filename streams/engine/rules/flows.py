@@ -59,7 +59,7 @@ def request_words(job: JobState, book: PriceBook, from_ms: int, at_ms: int) -> s
 def _quantities(job: JobState, book: PriceBook, first: int, end: int) -> Iterator[tuple[Line, int]]:
     for attempt in job.with_usage.values():
         if len(attempt.traffic):
-            for rows in attempt.traffic.rows([(first, end)], book, *payer_of(job), ()).values():
+            for rows in attempt.traffic.rows([(first, end)], book, payer_of(job, book), ()).values():
                 for line, (quantity, _) in rows.items():
                     yield line, quantity
 

@@ -10,12 +10,11 @@ from typing import Final
 
 from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.context import Payer, usage_context
 from streams.engine.pricing.kinds import Kind
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobState
-from streams.engine.state.open_accruals import Payer
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span
@@ -24,10 +23,9 @@ from streams.engine.timeline.lines import price_pieces
 _NEXT_ATTEMPT_MS: Final = 600_000  # the next attempt may follow this long after a failure or preemption
 
 
-def payer_of(job: JobState) -> Payer:
-    """The team and project that prices may match."""
-    dimensions = job.dimensions()
-    return dimensions.team, dimensions.project
+def payer_of(job: JobState, book: PriceBook) -> Payer:
+    """What prices of a book may match of the job as a whole."""
+    return book.of_job(*job.dimensions().payer)
 
 
 def is_fresh(job: JobState) -> bool:
@@ -46,7 +44,7 @@ def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> It
     gaps: dict[tuple[str, ...], list[Span]] = {}  # price fields -> spans without a price
     for minute, winner in attempt.winners.items():
         if winner.fields not in gaps:
-            context = usage_context(winner.price_fields, *payer)
+            context = usage_context(winner.price_fields, payer.team, payer.project)
             steps = book.steps(context, "gpu", Kind.GPU_TIME, begin_ms, end_ms)
             pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
             gaps[winner.fields] = [

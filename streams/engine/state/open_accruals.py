@@ -6,12 +6,10 @@ It is valid until a known instant, for one timeline and one payer. A caller that
 from __future__ import annotations
 
 from schemas.durations import NEVER_MS
+from streams.engine.pricing.context import Payer
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Line, Lines
-
-#: Team and project.
-Payer = tuple[str | None, str | None]
 
 
 class OpenAccruals:

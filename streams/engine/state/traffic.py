@@ -17,7 +17,7 @@ from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from schemas.events import FLOW_FIELDS, TrafficEvent
 from streams.engine.kernels.spread import spread
 from streams.engine.pricing.book import PriceBook, Steps
-from streams.engine.pricing.context import Context, traffic_context
+from streams.engine.pricing.context import Context, Payer, traffic_context
 from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, unpriced
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Flow, Line
@@ -99,12 +99,11 @@ class Traffic:
         self,
         minutes: Iterable[tuple[int, int]],
         book: PriceBook,
-        team: str | None,
-        project: str | None,
+        payer: Payer,
         lost: tuple[Span, ...],
     ) -> MinuteRows:
         """The rows of the minutes in the disjoint ranges [lo, hi) in which any amount accrues."""
-        contexts = self._all_contexts(team, project)
+        contexts = self._all_contexts(payer.team, payer.project)
         rows: MinuteRows = {}
         for lo, hi in minutes:
             self._rows_between(lo, hi, book, contexts, lost, rows)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from schemas.durations import NEVER_MS
 from schemas.units import WATT
 from streams.engine.pricing.book import PriceBook, Steps
-from streams.engine.pricing.context import INSTANCE_TYPE, Context, usage_context
-from streams.engine.pricing.kinds import COMPUTE, SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
+from streams.engine.pricing.context import INSTANCE_TYPE, Context, Payer, time_parts, usage_context
+from streams.engine.pricing.kinds import COMPUTE, SHOWN_UNPRICED, Kind, PriceRef, unpriced
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.intervals import Interval, Span, split_at
 from streams.engine.timeline.values import Values
@@ -48,8 +48,7 @@ def attempt_lines(
     segments: Iterable[Segment],
     lost: tuple[Span, ...],
     book: PriceBook,
-    team: str | None,
-    project: str | None,
+    payer: Payer,
 ) -> Lines:
     """All lines of an attempt's billed time; GPU-time by node, other time without one.
 
@@ -58,11 +57,11 @@ def attempt_lines(
     """
     lines: Lines = {}
     for segment in segments:
-        context = usage_context(segment.values.fields, team, project)
+        context = usage_context(segment.values.fields, payer.team, payer.project)
         pieces = split_at((segment.start_ms, segment.end_ms), lost)
         for kind, holders in _holders(segment):
-            for component in TIME_COMPONENTS[kind]:
-                steps = book.steps(context, component, kind, segment.start_ms, segment.end_ms)
+            for component, asked in time_parts(kind, context, payer.labels):
+                steps = book.steps(asked, component, kind, segment.start_ms, segment.end_ms)
                 for start_ms, end_ms, flag in pieces:
                     for from_ms, until_ms, price in price_pieces(steps, start_ms, end_ms, component, kind):
                         for node, rate in holders:

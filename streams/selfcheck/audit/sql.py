@@ -18,7 +18,7 @@ _MINE: Final = "(empty({shards:Array(UInt64)}) OR has({shards:Array(UInt64)}, sh
 
 _HOUR_COST: Final = (
     "arraySum(arrayMap(usd -> toDecimal128(usd, 9), [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, "
-    "license_cost_usd, labor_cost_usd, overhead_cost_usd]))"
+    "license_cost_usd, labor_cost_usd, overhead_cost_usd, compliance_cost_usd]))"
 )
 
 BOOKS: Final = f"""
@@ -233,7 +233,7 @@ SELECT 'job_hours' AS table_name, toInt64(shard) AS shard, toInt64(toYYYYMM(hour
 FROM
 (
     SELECT shard, hour, version, gpu_milli_ms, [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, license_cost_usd,
-           labor_cost_usd, overhead_cost_usd] AS costs
+           labor_cost_usd, overhead_cost_usd, compliance_cost_usd] AS costs
     FROM job_hours FINAL
 ) AS r
 GROUP BY shard, month

@@ -6,7 +6,7 @@ export const ruleName = (rule) => RULES[rule] ?? rule;
 
 export const LIVE = new Set(["starting", "running", "suspended", "metered", "queued"]);
 
-export const COMPONENTS = ["gpu", "compute", "network", "storage", "license", "labor", "overhead"];
+export const COMPONENTS = ["gpu", "compute", "network", "storage", "license", "labor", "overhead", "compliance"];
 export const COMPONENT_NAMES = {
   gpu: "GPU",
   compute: "Compute",
@@ -15,6 +15,7 @@ export const COMPONENT_NAMES = {
   license: "Licence",
   labor: "Labour",
   overhead: "Overhead",
+  compliance: "Compliance",
 };
 
 /** How a burn compares with what was expected: sign, colour class and words say the same thing. */

@@ -134,5 +134,5 @@ class MissingPriceJudge:
 
 
 def _usage(row: Mapping[str, Any], *, of_node: bool = False) -> UnpricedUsage:
-    context = tuple(row[name] or None for name in MATCH_FIELDS)
+    context = tuple(row.get(name) or None for name in MATCH_FIELDS)
     return UnpricedUsage(row["component"], row["unit"], context, of_node)

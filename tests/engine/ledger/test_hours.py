@@ -11,7 +11,7 @@ from tests.harness import FAR_FUTURE_MS, Meter, meter
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.compute import compute
 from tests.oracle.intake import body
-from tests.oracle.model import HOUR_MS, HourKey, HourRow, Line
+from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, HourRow, Line
 
 H0 = T0 // HOUR_MS
 HOUR = 3_600_000
@@ -215,7 +215,7 @@ def test_samples_outside_of_the_paid_time_have_hours_too() -> None:
         job("j", "completed", T0 + 60_000),
         gpu("j", T0 + 2 * HOUR, 30_000, {"0": 1.0}),
     )
-    assert found[1, 1, ""] == HourRow(0, 0, 0, 0, 0, 0, 30_000, 30_000, 0, 0, (0,) * 7, 0, 0)
+    assert found[1, 1, ""] == HourRow(0, 0, 0, 0, 0, 0, 30_000, 30_000, 0, 0, (0,) * len(COMPONENTS), 0, 0)
 
 
 def test_a_late_sample_changes_the_hour_before() -> None:

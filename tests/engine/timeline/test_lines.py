@@ -10,6 +10,7 @@ import pytest
 from schemas.events import PRICE_FIELDS, Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import NOBODY
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.state.node import NodeState
 from streams.engine.timeline.attempts import Segment
@@ -28,7 +29,7 @@ def price(sku: str, component: Component, per: Per, effective_ms: int = 0) -> Pr
 def booked(prices: list[PriceEvent], **held: Any) -> list[tuple[str, str, str, str, int, int]]:
     """(node, component, unit, SKU, from, until) of an hour."""
     segment = Segment(0, HOUR_MS, "running", Values(**held))
-    lines = attempt_lines([segment], ((600, 900),), PriceBook.empty().with_events(prices), None, None)
+    lines = attempt_lines([segment], ((600, 900),), PriceBook.empty().with_events(prices), NOBODY)
     found = {
         (line.node, line.price.component, line.price.unit, line.price.sku, intervals[0][0], intervals[-1][1])
         for line, intervals in lines.items()
@@ -106,7 +107,7 @@ def test_lines_differ_from_the_first_instant_with_another_price() -> None:
         events = [price(sku, Component.gpu, Per.gpu_hour, at_ms) for sku, at_ms in prices]
         book = PriceBook.empty().with_events(events)
         segments = [Segment(0, end_ms, "running", Values(gpu_milli=1000, cpu_milli=500))]
-        return attempt_lines(segments, (), book, None, None)
+        return attempt_lines(segments, (), book, NOBODY)
 
     one = lines(9000, ("a", 0), ("a", 3000))
     assert differs_from_ms(one, one) == NEVER_MS

@@ -17,10 +17,12 @@ from streams.costs.shares import largest_remainder
 IDLE: Final = "idle"
 JOBS: Final = "jobs"
 UNALLOCATED: Final = "unallocated"
+UNUSED: Final = "unused"
 #: A charge of more days stands on its first one, as in `billed_days`.
 _DAYS_MAX: Final = 62
 
-#: (JOBS, job id), (IDLE, cluster, GPU type), (UNALLOCATED, account, provider, service).
+#: (JOBS, job id), (IDLE, cluster, GPU type), (UNALLOCATED, account, provider, service),
+#: (UNUSED, account, provider, service, team).
 Recipient = tuple[str, ...]
 
 
@@ -80,6 +82,7 @@ class ChargedLine(NamedTuple):
     cause: str = "usage"  # what sets it apart from what was metered, see `streams.costs.variance`
     load_id: str = ""
     line: int = 0
+    unused_of: str = ""  # the team that owns the commitment of which it is the unused part
 
 
 #: Called with each part of each line: who bears it, how they were found, and how much it is.
@@ -279,7 +282,7 @@ class LineCharges:
     def _tell(self, line: ChargedLine, borne: Mapping[Recipient, int], how: How) -> None:
         if self._seen is not None:
             for recipient, part in borne.items():
-                self._seen(line, recipient, How.NONE if recipient[0] == UNALLOCATED else how, part)
+                self._seen(line, recipient, How.NONE if recipient[0] in (UNALLOCATED, UNUSED) else how, part)
 
     def _account_shares(self, line: ChargedLine) -> Mapping[Recipient, int]:
         """What usage of the line's account put on each: of its service and days, else of less and less of both."""
@@ -317,4 +320,5 @@ class LineCharges:
 
 
 def _nobody(line: ChargedLine) -> Recipient:
-    return (UNALLOCATED, line.account, line.provider, line.service)
+    where = line.account, line.provider, line.service
+    return (UNUSED, *where, line.unused_of) if line.unused_of else (UNALLOCATED, *where)

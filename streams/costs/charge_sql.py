@@ -154,11 +154,25 @@ SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.se
         l.commitment_discount_id != '', 'commitment',
         l.list_unit_price = 0 AND l.pricing_quantity > 0, 'tier',
         'usage') AS cause,
-    l.sku_id, toString(l.pricing_unit) AS pricing_unit, l.load_id, l.line
+    l.sku_id, toString(l.pricing_unit) AS pricing_unit, l.load_id, l.line,
+    if(l.charge_category = 'Usage' AND lower(l.commitment_discount_status) = 'unused', l.commitment_discount_id, '') AS unused_of
 FROM billed_lines AS l
 WHERE <of month> AND isNotNull(l.billed_usd) AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
     AND NOT ({without_commitments:Bool} AND <commitment>)
 ORDER BY l.line
+""")
+#: The teams that own the commitments of a month's lines: as a file says, else the tag `team` of any of these, as in `commitment_hours`.
+OWNERS: Final = _filled("""
+SELECT b.commitment_id AS commitment_id, if(f.team != '', f.team, b.tagged) AS owner
+FROM
+(
+    SELECT l.commitment_discount_id AS commitment_id, max(if(l.tags['team'] != '', l.tags['team'], l.tags['Team'])) AS tagged
+    FROM billed_lines AS l
+    WHERE <of month> AND l.commitment_discount_id != '' AND l.charge_category IN ('Usage', 'Purchase')
+    GROUP BY commitment_id
+) AS b
+LEFT ANY JOIN (SELECT commitment_id, team FROM commitments FINAL WHERE is_removed = 0) AS f ON f.commitment_id = b.commitment_id
+WHERE owner != ''
 """)
 #: SKUs that have several list prices in an account; as `unit_prices` of `billed_lines`, which every page would compute anew.
 TIERS: Final = _filled("""

@@ -15,6 +15,7 @@ from streams.costs.charge_lines import (
     IDLE,
     JOBS,
     UNALLOCATED,
+    UNUSED,
     ChargedLine,
     IdleNode,
     LineCharges,
@@ -37,7 +38,7 @@ class Charge(NamedTuple):
     """What one row bears; money in dollars.
 
     `kind` is `jobs`; `idle` of idle time that nobody bears; `unallocated` of lines of an account and service that no job
-    used. `metered_usd` is cost and idle time; `charge_usd` is `billed_usd`, `only_metered_usd`, licences, labour and
+    used; `unused` of what a team's commitments cost without being used. `metered_usd` is cost and idle time; `charge_usd` is `billed_usd`, `only_metered_usd`, licences, labour and
     overhead.
     """
 
@@ -75,6 +76,7 @@ class Month(NamedTuple):
     covered: Mapping[tuple[int, str], frozenset[str]]  # providers of bills with usage, by day and account
     names: Mapping[str, Names]  # of jobs
     levels: int
+    team_at: int | None = None  # the place of the team among them
 
 
 class Rules(NamedTuple):
@@ -158,6 +160,8 @@ class _Charging:
         self._groups: dict[Names, _Sums] = defaultdict(_Sums)
         self._idle = _Sums()
         self._unallocated: dict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
+        # By account, provider and service, and the team that owns the commitment.
+        self._unused: dict[tuple[str, str, str, str], _Sums] = defaultdict(_Sums)
         self._pools: dict[Pool, _IdlePool] = defaultdict(_IdlePool)
         self._users: dict[
             str, dict[str, dict[Names, int]]
@@ -222,6 +226,9 @@ class _Charging:
                 self._groups[self._month.names.get(names[0], self._nobody)].billed += amount
             elif kind == IDLE:
                 self._pools[names[0], names[1]].billed += amount
+            elif kind == UNUSED:
+                sums = self._unused[names[0], names[1], names[2], names[3]]
+                sums.billed = sums.unallocated = amount
             else:
                 sums = self._unallocated[names[0], names[1], names[2]]
                 sums.billed = sums.unallocated = amount
@@ -282,11 +289,20 @@ class _Charging:
         if self._idle.any():
             found.append(self._row(IDLE, self._nobody, nowhere, self._idle))
         found += [
+            self._row(UNUSED, self._team(owner), (account, provider, service), sums)
+            for (account, provider, service, owner), sums in sorted(self._unused.items())
+            if sums.billed
+        ]
+        found += [
             self._row(UNALLOCATED, self._nobody, where, sums)
             for where, sums in sorted(self._unallocated.items())
             if sums.billed
         ]
         return found
+
+    def _team(self, owner: str) -> Names:
+        """The names of a row that is a team's and no job's."""
+        return tuple(owner if place == self._month.team_at else "" for place in range(self._month.levels))
 
     def _row(self, kind: str, names: Names, where: tuple[str, str, str], sums: _Sums) -> Charge:
         is_billed = self._month.lines is not None

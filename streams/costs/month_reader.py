@@ -106,6 +106,7 @@ class MonthReader:
             covered=self._covered(),
             names=names,
             levels=len(self._levels),
+            team_at=self._levels.index("team") if "team" in self._levels else None,
         )
 
     def with_lines_of(self, month: Month) -> Month:
@@ -202,6 +203,7 @@ class MonthReader:
     def _lines(self) -> Iterator[ChargedLine]:
         places = max(self.bills.places, NANO_PLACES)
         tiers = frozenset(self._rows(charge_sql.TIERS, **self._month))
+        owners = dict(self._rows(charge_sql.OWNERS, **self._month))
         sql = charge_sql.lines_sql(self._basis)
         for load_id, last_line in self.bills.loads:
             for begin in range(0, last_line + 1, PAGE_ROWS):
@@ -209,13 +211,17 @@ class MonthReader:
                 for row in self._rows(
                     sql, **self._month, **page, without_commitments=self._basis is not BillCost.billed
                 ):
-                    yield _line(row, places, tiers)
+                    yield _line(row, places, tiers, owners)
 
 
-def _line(row: tuple[Any, ...], places: int, tiers: Container[tuple[Any, ...]]) -> ChargedLine:
-    """A line of a bill; its amount in units of that many decimals, and what sets it apart."""
+def _line(
+    row: tuple[Any, ...], places: int, tiers: Container[tuple[Any, ...]], owners: Mapping[str, str]
+) -> ChargedLine:
+    """A line of a bill; its amount in units of that many decimals, what sets it apart, and who owns its commitment."""
     billing_account, account, provider, service, resource, job_id = row[:6]
-    is_usage, is_adjusting, start_s, end_s, amount, billed, cause, sku, unit, load_id, number = row[6:]
+    is_usage, is_adjusting, start_s, end_s, amount, billed, cause, sku, unit, load_id, number, unused = row[
+        6:
+    ]
     if cause == "usage" and (billing_account, account, sku, unit) in tiers:
         cause = "tier"
     return ChargedLine(
@@ -234,6 +240,7 @@ def _line(row: tuple[Any, ...], places: int, tiers: Container[tuple[Any, ...]]) 
         cause=cause,
         load_id=load_id,
         line=number,
+        unused_of=owners.get(unused, ""),
     )
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from streams.costs.allocating import month_span
+from streams.costs.charge_lines import JOBS, UNUSED
 from streams.costs.charging import EXACT
 from streams.costs.closing import (
     AMOUNTS,
@@ -199,7 +200,7 @@ def statement_of(store: MonthSource, team: str, month: str, rules: ClosingRules)
         )
     else:
         closing = as_closed_now(store, month, rules)
-        rows = [row for row in closing.rows if row.key[0] == "jobs" and row.key[1] == team]
+        rows = [row for row in closing.rows if row.key[0] in (JOBS, UNUSED) and row.key[1] == team]
         bills = month_bills_known(store, month)
         found = TeamStatement(team, month, "", "", "", rules, bills, rows, closing.skipped)
     if not found.rows:

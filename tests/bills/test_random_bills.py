@@ -178,6 +178,7 @@ class Fleet:
             BillingPeriodEnd=f"{(month + DAY * 31).replace(day=1)}T00:00:00",
             BillingCurrency=pick(("USD",) * 8 + ("GBP", "EUR")),
             CommitmentDiscountId=pick(("NULL", "NULL", "ri-1")),
+            CommitmentDiscountStatus=pick(("NULL", "Used", "Unused")),
             BilledCost=f"{amounts[0]:f}",
             EffectiveCost=f"{amounts[1]:f}" if category != "Purchase" or pick((0, 1)) else "0",
             ListCost=f"{amounts[2]:f}",
@@ -212,8 +213,9 @@ def months(shared: ClickHouseStore, fleet: Fleet, tmp_path_factory: pytest.TempP
 
 
 def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
-    name = {"jobs": ("jobs", *row.names), "idle": ("idle",)}.get(
-        row.kind, ("unallocated", row.account, row.provider, row.service)
+    where = (row.account, row.provider, row.service)
+    name = {"jobs": ("jobs", *row.names), "idle": ("idle",), "unused": ("unused", *where, *row.names)}.get(
+        row.kind, ("unallocated", *where)
     )
     amounts = {
         "overcommitted": row.overcommitted_cost_usd, "cost": row.cost_usd, "idle": row.idle_usd, "only_metered": row.only_metered_usd, "billed": row.billed_usd,
@@ -283,13 +285,18 @@ def test_allocations_of_a_random_month(
         question = Question(month, basis.value, "none", "none", {})
         oracle = oracle_of(fleet, question)
         oracle.charged()
-        expected = {key: usd for key, usd in oracle.parts.items() if usd}
+        expected = {
+            (line, who[:4] if who[0] == "unused" else who, how): usd
+            for (line, who, how), usd in oracle.parts.items()
+            if usd
+        }
         found = {}
         for row in lines:
             recipient = {
                 "jobs": ("jobs", row["job_id"]),
                 "idle": ("idle", row["cluster"], row["gpu_type"]),
                 "unallocated": ("unallocated", row["account"], row["provider"], row["service"]),
+                "unused": ("unused", row["account"], row["provider"], row["service"]),
             }[str(row["kind"])]
             if row[f"{basis}_usd"]:
                 found[row["line"], recipient, row["how"]] = row[f"{basis}_usd"]

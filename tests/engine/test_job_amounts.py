@@ -16,6 +16,7 @@ from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.bill import cost_of
 from streams.engine.kernels.conditions import START_MS
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import NOBODY
 from streams.engine.state.job import JobState
 from streams.engine.windows.curves import CurveBook
 from tests.property.profile import PROFILE
@@ -86,7 +87,7 @@ class Kept:
         span = traffic.all_minutes()[0], -(-(T0 + START_MS) // MINUTE_MS)
         if span[0] >= span[1]:
             return 0
-        rows = traffic.rows([span], BOOK, None, None, ())
+        rows = traffic.rows([span], BOOK, NOBODY, ())
         return sum(
             cost_of(quantity, line.price.usd_nano, line.price.divisor)
             for by_line in rows.values()

@@ -111,6 +111,10 @@ class Line:
         )
         self.bill = datetime.fromisoformat(cells["BillingPeriodStart"]).date()
         self.category, self.corrects = cells["ChargeCategory"], cells["ChargeClass"] == "Correction"
+        self.commitment, self.team = cells["CommitmentDiscountId"], tags.get("team", "")
+        self.is_unused = (
+            self.category == "Usage" and cells.get("CommitmentDiscountStatus", "").lower() == "unused"
+        )
         self.billed, self.amount = Decimal(cells["BilledCost"]), Decimal(cells[f"{cost.capitalize()}Cost"])
         self.is_priced = True
         if cells["BillingCurrency"] != "USD":
@@ -156,11 +160,17 @@ class Month:
         rates: Rates,
     ) -> None:
         self.question, self.uses, self.idle, self.teams = question, list(uses), list(idle), teams
-        every = [line for line in (Line(cells, question.cost, rates) for cells in bills) if line.is_priced]
+        said = [Line(cells, question.cost, rates) for cells in bills]
+        every = [line for line in said if line.is_priced]
         mine = [line for line in every if line.bill == question.month]
         digits = [-int(line.amount.normalize().as_tuple().exponent) for line in mine]
         self.unit = Decimal(1).scaleb(-max(9, *digits)) if mine else Decimal("1E-9")
         self.is_billed = bool(mine)
+        #: Who owns a commitment: the team that its lines are tagged with, also those without a rate.
+        self.owners: dict[str, str] = defaultdict(str)
+        for line in said:
+            if line.bill == question.month and line.commitment and line.category in ("Usage", "Purchase"):
+                self.owners[line.commitment] = max(self.owners[line.commitment], line.team)
         self.all_lines = mine
         self.lines = [line for line in mine if question.cost == "billed" or not line.commits]
         self.covered: dict[tuple[date, str], set[str]] = defaultdict(set)
@@ -240,11 +250,17 @@ class Month:
             and ("service" not in where or where["service"] == service)
         )
 
+    def nobody(self, line: Line) -> tuple[str, ...]:
+        """Who bears a line that no job used: of what a commitment was not used for its team, else nobody."""
+        where = (line.account, line.provider, line.service)
+        owner = self.owners[line.commitment] if line.is_unused and line.commitment else ""
+        return ("unused", *where, owner) if owner else ("unallocated", *where)
+
     def charge_lines(self) -> None:
         """Each line to its recipients."""
         later = []
         for line in self.lines:
-            nobody = ("unallocated", line.account, line.provider, line.service)
+            nobody = self.nobody(line)
             if line.follows and not line.resource:
                 later.append(line)
                 continue
@@ -262,7 +278,7 @@ class Month:
                     if line.is_usage:
                         self.usage.append((line, day, recipient, part))
         for line in later:
-            nobody = ("unallocated", line.account, line.provider, line.service)
+            nobody = self.nobody(line)
             for recipient, part in share(line.amount, self.company(line) or {nobody: 1}, self.unit).items():
                 self.put(line, recipient, part, "account")
 
@@ -297,10 +313,10 @@ class Month:
         return {}
 
     def put(self, line: Line, recipient: tuple[str, ...], part: Decimal, how: str) -> None:
-        self.parts[line.number, recipient, "" if recipient[0] == "unallocated" else how] += part
+        self.parts[line.number, recipient, "" if recipient[0] in ("unallocated", "unused") else how] += part
         if self.shown(line.account, (line.provider,), line.service):
             self.rows[recipient]["billed"] += part
-            if recipient[0] == "unallocated":
+            if recipient[0] in ("unallocated", "unused"):
                 self.rows[recipient]["unallocated"] += part
 
     def stays(self, day: date, account: str, cloud: str) -> bool:
@@ -321,6 +337,8 @@ class Month:
             self.add_idle(pools)
             groups[("idle",)]["overcommitted"] = self.overcommitted
             for recipient, row in self.rows.items():
+                if recipient[0] == "unused":
+                    groups[recipient] = row
                 if recipient[0] == "jobs":
                     groups["jobs", self.teams[recipient[1]]]["billed"] += row["billed"]
                 elif recipient[0] == "idle":

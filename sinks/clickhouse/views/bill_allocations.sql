@@ -1,5 +1,5 @@
 -- What each line of a bill [puts on each job](bills.md#billed-cost-of-a-job), on `idle` time of a cluster and GPU type, or
--- leaves `unallocated`, as an account, provider and service that no job used; `how` it found them: by its `resource`, by the `tag` trainfare_job, or by its `account`, which
+-- leaves `unallocated`, as an account, provider and service that no job used, or `unused`, as what a commitment of a team cost without being used; `how` it found them: by its `resource`, by the `tag` trainfare_job, or by its `account`, which
 -- credits and taxes follow. The parts of a line sum to it, in each of its costs. As of the last [`trainfare bills
 -- allocate`](bills.md#billed-cost-of-a-job).
 

@@ -20,6 +20,7 @@ from streams.engine.pricing.context import NOBODY, Payer
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hour_measures import MINUTES_PER_HOUR
 from streams.engine.state.job import JobState
+from streams.engine.state.job_facts import payer_in
 from streams.engine.state.node import NodeState
 from streams.engine.state.open_accruals import OpenAccruals, cut_lines
 from streams.engine.state.traffic import MinuteRows
@@ -45,7 +46,7 @@ def derive_job(
 ) -> None:
     """Add the rows of `job` that differ from what was booked; open attempts only on request, and then its hours."""
     book, dimensions = prices.book, job.dimensions()
-    payer, booked = book.of_job(*dimensions.payer), book.of_job(*job.booked_dimensions.payer)
+    payer, booked = payer_in(dimensions, book), payer_in(job.booked_dimensions, book)
     if payer != booked:
         job.redo_all()  # its rows may match other prices now
     for number, timeline in job.timelines().items():
@@ -79,7 +80,7 @@ def accrue_job(
     dimensions = job.dimensions()
     if dimensions is not job.booked_dimensions or job.booked_time_before().timelines is not job.timelines():
         return False
-    payer = prices.book.of_job(*dimensions.payer)
+    payer = payer_in(dimensions, prices.book)
     paid: list[tuple[AttemptState, OpenAccruals]] = []
     for number, timeline in job.timelines().items():
         attempt = job.attempts[number]

@@ -23,6 +23,7 @@ from streams.engine.state.hour_measures import (
     shown_fields,
 )
 from streams.engine.state.job import JobState
+from streams.engine.state.job_facts import payer_of
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span, split_at
 from streams.engine.timeline.lines import Line
@@ -138,8 +139,7 @@ class SingleSums:
     def _quantities(self, minute: int, spans: tuple[Span, ...]) -> dict[Line, int]:
         """Return how much of each row falls into these spans."""
         book = self._prices.book
-        payer = book.of_job(*self._job.dimensions().payer)
-        rows = self._attempt.traffic.rows([(minute, minute + 1)], book, payer, spans)
+        rows = self._attempt.traffic.rows([(minute, minute + 1)], book, payer_of(self._job, book), spans)
         return {line: inside for line, (_, inside) in rows.get(minute, _NO_ROWS).items()}
 
 

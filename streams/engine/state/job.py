@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
-from streams.engine.pricing.context import Labels
 from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
@@ -39,11 +38,6 @@ class JobDimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
     run_id: str | None = None
     work_dir: str | None = None
-
-    @property
-    def payer(self) -> tuple[str | None, str | None, Labels]:
-        """What prices may match: team, project and labels."""
-        return self.team, self.project, self.labels
 
 
 class JobLimits(NamedTuple):

@@ -14,7 +14,7 @@ from streams.engine.pricing.context import Payer, usage_context
 from streams.engine.pricing.kinds import Kind
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.dimensions import AlertDimensions
-from streams.engine.state.job import JobState
+from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span
@@ -25,7 +25,12 @@ _NEXT_ATTEMPT_MS: Final = 600_000  # the next attempt may follow this long after
 
 def payer_of(job: JobState, book: PriceBook) -> Payer:
     """What prices of a book may match of the job as a whole."""
-    return book.of_job(*job.dimensions().payer)
+    return payer_in(job.dimensions(), book)
+
+
+def payer_in(said: JobDimensions, book: PriceBook) -> Payer:
+    """What prices of a book may match of a job that says this."""
+    return book.of_job(said.team, said.project, said.labels)
 
 
 def is_fresh(job: JobState) -> bool:

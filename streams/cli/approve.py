@@ -20,7 +20,7 @@ def approve(
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
-    """Confirm what another person has asked for: a silence broader than a team, a budget that suspends or stops jobs."""
+    """Confirm what another person has asked for: a silence or planned rate broader than a team, a budget that suspends or stops jobs."""
     from streams.cli.acting import worker_at
 
     worker = worker_at(data, url, settings_for(data))

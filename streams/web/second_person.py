@@ -18,7 +18,7 @@ from streams.web.control_record import SOURCE, ControlRecord
 from streams.web.errors import ApiError
 from streams.web.scopes import Caller
 
-#: A silence that names one of these is no broader than one team.
+#: A silence or planned rate that names one of these is no broader than one team.
 _NARROW: Final = ("team", "owner", "job_id", "job", "run_id", "experiment")
 _STOPPING: Final = frozenset({"suspend", "stop"})
 WITHIN_MS: Final = HOUR_MS
@@ -31,8 +31,9 @@ def why_two(asked: Mapping[str, Any]) -> str:
     """Why a control needs a second person, in words; '': it needs none."""
     kind, inner = asked.get("kind"), asked.get("match")
     named = {**asked, **(inner if isinstance(inner, Mapping) else {})}
-    if kind == "silence" and not any(named.get(field) for field in _NARROW):
-        return "a silence broader than one team"
+    # A planned rate quiets the alerts about burns as a silence does.
+    if kind in ("silence", "planned") and not any(named.get(field) for field in _NARROW):
+        return f"a {'silence' if kind == 'silence' else 'planned rate'} broader than one team"
     if kind == "budget" and _STOPPING & {*_actions(asked.get("actions")), *_actions(asked.get("action"))}:
         return "a budget that suspends or stops jobs"
     return ""

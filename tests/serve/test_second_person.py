@@ -118,7 +118,10 @@ def test_one_of_another_scope_confirms_nothing(running: Running, ada: str) -> No
         ({"kind": "budget", "action": "suspend"}, True),
         ({"kind": "budget", "actions": "stop"}, True),
         ({"kind": "budget", "actions": ["notify", {"do": "stop", "at": 1.1}]}, True),
-        ({"kind": "planned", "rule": "x"}, False),
+        ({"kind": "planned", "project": "p", "usd_per_hour": "9"}, True),
+        ({"kind": "planned", "team": "vision", "usd_per_hour": "9"}, False),
+        ({"kind": "silence", "team": "vision", "match": {"team": None}}, True),
+        ({"kind": "override", "budget": "b"}, False),
     ],
 )
 def test_what_hurts_needs_two(record: dict[str, Any], needs_two: bool) -> None:

@@ -34,8 +34,8 @@ DAY_S: Final = 86_400
 YEAR_S: Final = 365 * DAY_S
 #: The job that the panels about one job ask for: all year long, its minutes as far back as they are kept.
 LONG_JOB: Final = "long"
-_SLOTS: Final = 200  # jobs at a time
-_LENGTH_H: Final = 14 * 24  # of each
+SLOTS: Final = 200  # jobs at a time
+LENGTH_H: Final = 14 * 24  # of each
 _NODES: Final = 100
 _KEPT_MINUTES: Final = 90 * 1440
 _LONG_NODES: Final = 4
@@ -100,15 +100,15 @@ def _hours() -> np.ndarray[Any, Any]:
 
 def _slot_names(hours: np.ndarray[Any, Any]) -> list[str]:
     """The job of each slot in each hour, hour by hour."""
-    turn = (hours - (END_S - YEAR_S)) // HOUR_S // _LENGTH_H
-    return [f"job-{slot}-{each}" for each in turn for slot in range(_SLOTS)]
+    turn = (hours - (END_S - YEAR_S)) // HOUR_S // LENGTH_H
+    return [f"job-{slot}-{each}" for each in turn for slot in range(SLOTS)]
 
 
 def _job_hours() -> dict[str, Any]:
     hours = _hours()
-    place = np.arange(len(hours) * _SLOTS)
+    place = np.arange(len(hours) * SLOTS)
     return {
-        "hour": np.repeat(hours, _SLOTS),
+        "hour": np.repeat(hours, SLOTS),
         "job_id": _slot_names(hours),
         "attempt": 1,
         "cluster": "a",
@@ -146,7 +146,7 @@ def _long_hours() -> dict[str, Any]:
 
 
 def _jobs() -> dict[str, Any]:
-    names = sorted({*_slot_names(_hours()[::_LENGTH_H]), LONG_JOB})
+    names = sorted({*_slot_names(_hours()[::LENGTH_H]), LONG_JOB})
     return {
         "job_id": names,
         "owner": [f"owner-{place % 40}" for place in range(len(names))],
@@ -269,9 +269,9 @@ def _usage() -> dict[str, Any]:
 def _rates() -> dict[str, Any]:
     """Of the last six hours: a row each half minute."""
     times = np.arange(END_S - 6 * HOUR_S, END_S + 1, 30)
-    place = np.arange(len(times) * _SLOTS)
+    place = np.arange(len(times) * SLOTS)
     return {
-        "time": np.repeat(times * 1000, _SLOTS),
+        "time": np.repeat(times * 1000, SLOTS),
         "job_id": _slot_names(np.full(len(times), END_S - HOUR_S)),
         "usd_per_hour_now": 11 + place % 5,
         "usd_per_hour_15m": 11,

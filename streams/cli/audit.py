@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from schemas.change_tables import CHANGES
 from schemas.escaping import visible
 from schemas.reasons import OUTCOMES
 from streams.cli.changes import show_changes
@@ -64,7 +63,7 @@ def audit(
     if url is not None and data is not None:
         raise WrongUseError("--url asks a worker, --data a directory; give one of them")
     settings = settings_for(data)
-    if files == [Path(CHANGES)] and recount is None:
+    if files == [Path("changes")] and recount is None:
         with reader(settings) if url is None else reader_at(url, settings) as store:
             show_changes(store, form)
         return

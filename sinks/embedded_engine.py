@@ -2,9 +2,6 @@
 
 By default it takes its configuration from `config.xml`, `config.d` and `conf.d` of the working directory: once when it is
 imported and again when it is opened. Whoever may write there would configure the meter.
-
-The engine is half of an installation by size, and who writes to a server needs it for nothing but users' SQL: it may be
-missing.
 """
 
 import os
@@ -21,9 +18,8 @@ from xml.sax.saxutils import escape
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 
-from sinks.errors import EngineMissing
+from sinks.engine_installed import PACKAGE
 
-_PACKAGE: Final = "chdb"
 _OPTIONS: Final = {
     # By default the engine checks its own memory twenty times a second, even when idle.
     "memory_worker_period_ms": "1000",
@@ -38,18 +34,6 @@ _BACKUPS: Final = "<backups><allowed_path>{folder}</allowed_path></backups>"
 _NAMED_ONLY: Final = getattr(os, "O_PATH", os.O_RDONLY)
 
 _importing = threading.Lock()
-
-
-def require_engine(what: str) -> None:
-    """Check that the engine can be loaded, without loading it; `what` needs it.
-
-    Raises:
-        EngineMissing: It is not installed.
-    """
-    if find_spec(_PACKAGE) is None:
-        raise EngineMissing(
-            f"{what} needs the embedded ClickHouse, which is not installed: pip install 'trainfare[embedded]'"
-        )
 
 
 def open_engine(
@@ -78,15 +62,15 @@ def open_engine(
 def _import_apart() -> None:
     """Import the engine while the working directory is that of its own code, as its import opens an engine."""
     with _importing:
-        if _PACKAGE in sys.modules:
+        if PACKAGE in sys.modules:
             return
-        spec = find_spec(_PACKAGE)
+        spec = find_spec(PACKAGE)
         assert spec is not None
         assert spec.origin is not None
         before = os.open(".", _NAMED_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.chdir(Path(spec.origin).parent)
-            import_module(_PACKAGE)
+            import_module(PACKAGE)
         finally:
             os.fchdir(before)
             os.close(before)

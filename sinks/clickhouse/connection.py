@@ -17,7 +17,8 @@ from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.cluster import CONSISTENT, READING, on_cluster
 from sinks.clickhouse.faults import mapped, without_frames
 from sinks.driver_pool import driver_pool
-from sinks.embedded_engine import open_engine, require_engine
+from sinks.embedded_engine import open_engine
+from sinks.engine_installed import require_engine
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 from sinks.target import Embedded, Server, Target
 

@@ -9,7 +9,8 @@ import msgspec
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from sinks.embedded_engine import open_engine, require_engine
+from sinks.embedded_engine import open_engine
+from sinks.engine_installed import require_engine
 from sinks.errors import EngineMissing
 from sinks.query import tree as trees
 from sinks.query.described import described

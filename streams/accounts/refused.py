@@ -30,6 +30,10 @@ ADVICE: Final[dict[str, str]] = {
         "a name of the meter's own (docs/names.md, Reserved names): find who sends it, and let them take another. Records of the canary "
         "that another key signed, or an earlier version, are harmless"
     ),
+    Reason.beyond_token: (
+        "its sender's token may not name what it names: send it with a token for that team, source, topic or prefix of ids "
+        "(docs/company.md, Tokens)"
+    ),
     Reason.not_finite: _COLLECTOR,
     Reason.unequal_lengths: _COLLECTOR,
     Reason.inconsistent: _COLLECTOR,

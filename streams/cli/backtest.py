@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sinks.embedded_engine import require_engine
+from sinks.engine_installed import require_engine
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist, read_bounded
 from streams.cli.kernels import compile_kernels

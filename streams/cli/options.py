@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from schemas.escaping import visible
-from sinks.embedded_engine import require_engine
+from sinks.engine_installed import require_engine
 from streams.config.load import former_names, load_settings
 from streams.config.settings import Settings
 from streams.errors import WrongUseError

@@ -27,6 +27,7 @@ _ON_A_PAGE = re.compile(
 _READS = re.compile(r"\s*(?:SELECT|WITH)\b")
 #: What the statements of the code are asked with.
 VALUES: dict[str, Parameter] = {
+    "from_s": 1_790_000_000,
     "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before_ms": 2**50, "experiment": "e", "job": "b",
     "jobs": ["a", "b", ODD_ID], "key": "log", "last": AS_OF_MS // 60_000, "limit": 50, "most": 100, "most_gpu_milli_ms": 20_000_000, "most_nano": 2_000, "owner": "", "places": [],
     "reason": "", "shard": 0, "shards": [], "since": 0, "since_ms": T0_MS - 1, "since_s": T0_MS // 1000, "state": "", "status": "",
@@ -128,7 +129,8 @@ def code() -> Iterator[Query]:
         for sql in _constants(module):
             yield Query(module.__name__, sql, _bound(sql))
     made = [
-        *_lists(), *map(audit_sql.twins, ("job_minutes", "node_minutes")),
+        *_lists(),
+        *(made(table) for made in (audit_sql.days, audit_sql.suspected_twins, audit_sql.twins) for table in ("job_minutes", "node_minutes")),
         *(audit_sql.costs(table, current=current) for table in ("job_minutes", "node_minutes") for current in (True, False)),
         audit_sql.ledger("job_minutes", ("job_id", "minute", "price_effective"), ("quantity", "cost_usd")),
         "SELECT value FROM meta FINAL WHERE key = 'log'", "SELECT topic, partition, next_offset FROM books FINAL",

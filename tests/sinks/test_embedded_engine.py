@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from sinks.embedded_engine import require_engine
+from sinks.engine_installed import require_engine
 from sinks.errors import EngineMissing
 from sinks.query.refusal import QueriesOffError
 from sinks.query.session import local_client

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from schemas.change_tables import CHANGES
 from schemas.control_table import CONTROLS
 from schemas.events import ControlEvent
 from schemas.source_table import SOURCES
@@ -46,7 +47,7 @@ def test_one_row_for_each_class_and_reason() -> None:
     }
 
 
-def test_sources_and_what_people_set_are_rows_of_two_tables() -> None:
+def test_sources_what_people_set_and_what_changed_are_rows_of_three_tables() -> None:
     log: Records = [
         (1, b"source/a", SAID),
         (2, b"owner/ada", OWNER),
@@ -61,6 +62,7 @@ def test_sources_and_what_people_set_are_rows_of_two_tables() -> None:
     }
     assert found == {
         CONTROLS: ("controls:5:6", [5, 6]),
+        CHANGES: ("changes:5:6", [5, 6]),
         SOURCES: ("sources:4:7", [4, 4, 4, 7]),
     }
 

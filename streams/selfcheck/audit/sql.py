@@ -123,15 +123,43 @@ _ALIKE: Final = {
 }
 
 
+_PART: Final = f"""{_MINE} AND version > {{since:UInt64}}
+        AND minute >= toDateTime({{from_s:Int64}}, 'UTC') AND minute < toDateTime({{until_s:Int64}}, 'UTC')"""
+
+
+def days(table: str) -> str:
+    """SQL for how many rows each day (UTC, the second at which it begins) has."""
+    return f"""
+SELECT toInt64(toUnixTimestamp(toStartOfDay(minute, 'UTC'))) AS day_s, toInt64(count()) AS rows
+FROM {table} WHERE {_MINE} AND version > {{since:UInt64}}
+GROUP BY day_s ORDER BY day_s
+{_RAW}"""
+
+
+def suspected_twins(table: str) -> str:
+    """SQL for how many keys of a span seem to have two different rows of one version: by hashes, in little memory."""
+    values, _ = _ALIKE[table]
+    return f"""
+SELECT toInt64(count()) AS keys
+FROM
+(
+    SELECT 1 FROM {table}
+    WHERE {_PART}
+    GROUP BY cityHash64({", ".join(KEYS[table])}, version)
+    HAVING min(sipHash64({values})) != max(sipHash64({values}))
+)
+{_RAW}"""
+
+
 def twins(table: str) -> str:
-    """SQL for keys with two different rows of one version, unless a merge has removed one."""
+    """SQL for keys of a span with two different rows of one version, unless a merge has removed one."""
     values, name = _ALIKE[table]
     return f"""
 SELECT toInt64(count()) AS keys, groupArray(3)(name) AS examples
 FROM
 (
     SELECT any({name}) AS name FROM {table}
-    WHERE {_MINE} AND version > {{since:UInt64}}
+    WHERE {_PART}
     GROUP BY {", ".join(KEYS[table])}, version
     HAVING uniqExact({values}) > 1
 )

@@ -6,9 +6,10 @@ All calls block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from schemas.durations import HOUR_S
+from schemas.durations import DAY_S, HOUR_S
 from schemas.reasons import OUTCOMES
 from schemas.tables import KEYS
 from sinks.clickhouse.damage import SET_ASIDE, LostPart
@@ -38,6 +39,10 @@ Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
 LEDGERS: Final = ("job_minutes", "node_minutes")
 _NODE_MINUTES: Final = 10_000
 _CHANGES_AT_ONCE: Final = 10_000
+#: Of which the keys are compared by one statement: it keeps some hundred bytes of each.
+_ROWS_AT_ONCE: Final = 1_000_000
+_EXAMPLES: Final = 3
+_MINUTES_OF_DAY: Final = 1_440
 #: Ledger rows are read in pieces of this many seconds of event time.
 _PIECE_S: Final = 6 * HOUR_S
 
@@ -75,12 +80,43 @@ def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool
 
 
 def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
-    """Keys of the ledgers with two different rows of one version."""
+    """Keys of the ledgers with two different rows of one version, looked for in spans of about a million rows."""
     found = []
     for table in LEDGERS:
-        row = ask(sql.twins(table), {"shards": list(shards), "since": since})[0]
-        found.append(Twins(table, row["keys"], tuple(row["examples"])))
+        asked = {"shards": list(shards), "since": since}
+        keys, examples = 0, list[str]()
+        days = [(row["day_s"], row["rows"]) for row in ask(sql.days(table), asked)]
+        for from_s, until_s in spans_of(days, _ROWS_AT_ONCE):
+            span = {**asked, "from_s": from_s, "until_s": until_s}
+            if ask(sql.suspected_twins(table), span)[0]["keys"]:
+                row = ask(sql.twins(table), span)[0]
+                keys += row["keys"]
+                examples += row["examples"]
+        found.append(Twins(table, keys, tuple(examples[:_EXAMPLES])))
     return found
+
+
+def spans_of(days: Sequence[tuple[int, int]], rows_at_once: int) -> Iterator[tuple[int, int]]:
+    """Spans [from, until) in whole minutes (s since 1970) of at most about `rows_at_once` rows: days together, or parts of one.
+
+    `days`: the second at which each begins and its rows, in order.
+    """
+    waiting: tuple[int, int, int] | None = None  # from, until, rows
+    for day_s, rows in days:
+        if waiting is not None and waiting[2] + rows <= rows_at_once:
+            waiting = (waiting[0], day_s + DAY_S, waiting[2] + rows)
+            continue
+        if waiting is not None:
+            yield waiting[:2]
+            waiting = None
+        if rows <= rows_at_once:
+            waiting = (day_s, day_s + DAY_S, rows)
+            continue
+        parts = min(-(-rows // rows_at_once), _MINUTES_OF_DAY)
+        ends = [day_s + 60 * (part * _MINUTES_OF_DAY // parts) for part in range(parts + 1)]
+        yield from pairwise(ends)
+    if waiting is not None:
+        yield waiting[:2]
 
 
 def parts(ask: Ask) -> list[LostPart]:

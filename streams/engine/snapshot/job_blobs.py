@@ -14,10 +14,11 @@ from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.hour_measures import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
-from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.job import JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.node import NodeState
 from streams.engine.state.pace import ProgressPace
+from streams.engine.state.said import JobDimensions
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Line, Lines

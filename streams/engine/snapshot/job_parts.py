@@ -16,9 +16,10 @@ from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, 
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.hour_measures import MinuteUsage
-from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.job import JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.pace import ProgressPace
+from streams.engine.state.said import JobDimensions
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE, NO_HOURS
 from streams.engine.timeline.intervals import Interval, Span

@@ -5,7 +5,7 @@ State only: the fold modules change it, and `ledger.derive` computes its cost.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, Boo
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
+from streams.engine.state.said import JobDimensions, SaidDimensions, SaidRequests
 from streams.engine.state.sample_times import SampleTimes
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 from streams.engine.timeline.growing import GrowingTimelines
@@ -24,20 +25,7 @@ from streams.engine.timeline.states import STARTS
 
 #: Below this count of events, obsolete checkpoints are not removed.
 _MANY_EVENTS: Final = 64
-_DIMENSIONS: Final = ("owner", "team", "project", "experiment", "labels", "run_id", "work_dir")
 _SAYS_LITTLE: Final = (JobType.heartbeat, JobType.updated)
-
-
-class JobDimensions(NamedTuple):
-    """Fields of the whole job: the latest event that has one wins."""
-
-    owner: str | None = None
-    team: str | None = None
-    project: str | None = None
-    experiment: str | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    run_id: str | None = None
-    work_dir: str | None = None
 
 
 class JobLimits(NamedTuple):
@@ -125,11 +113,11 @@ class JobState:
         # Of a job of several attempts: their timelines as last built, and the attempts with events since then.
         self._growing: GrowingTimelines | None = None
         self._changed: set[int] = set()
-        self._dimensions: JobDimensions | None = None
+        self._dimensions: SaidDimensions | None = None
         self._limits: JobLimits | None = None
         self._deadline: int | None = None
         self._declared: list[tuple[int, int]] | None = None
-        self._requested: list[tuple[int, int]] | None = None
+        self._requested: SaidRequests | None = None
         self._start_sources: dict[int, tuple[str, ...]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
@@ -255,13 +243,13 @@ class JobState:
         if event.type in STARTS:
             self._start_sources = None
         self._changed.add(event.attempt)
-        if any(getattr(event, name) is not None for name in _DIMENSIONS):
-            self._dimensions = None
+        if self._dimensions is not None:
+            self._dimensions.add(event)
         if event.budget is not None or event.deadline_ms is not None:
             self._limits = self._deadline = None
         if event.expected_nano_per_hour is not None:
             self._declared = self._limits = None
-        if event.gpus_requested is not None:
+        if self._requested is not None and not self._requested.add(event):
             self._requested = None
 
     def booked_time_before(self) -> BookedTime:
@@ -324,21 +312,17 @@ class JobState:
             self._changed = set()
         return self._timelines
 
+    def _events(self) -> Iterator[JobEvent]:
+        return (event for attempt in self.attempts.values() for event in attempt.events)
+
     def _events_of(self, number: int) -> list[JobEvent]:
         return self.attempts[number].events
 
     def dimensions(self) -> JobDimensions:
         """Owner, team, project, experiment, run, directory and labels as of the latest events."""
         if self._dimensions is None:
-            found: dict[str, object] = {}
-            for number in sorted(self.attempts):
-                for event in sorted(self.attempts[number].events, key=event_order):
-                    for name in _DIMENSIONS:
-                        value = getattr(event, name)
-                        if value is not None:
-                            found[name] = tuple(sorted(value.items())) if name == "labels" else value
-            self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # keys are field names, values have their types
-        return self._dimensions
+            self._dimensions = SaidDimensions(self._events())
+        return self._dimensions.value
 
     def limits(self) -> JobLimits:
         """The job's own budget and deadline as of the latest events that name them."""
@@ -378,16 +362,10 @@ class JobState:
         return self._declared
 
     def requested(self) -> list[tuple[int, int]]:
-        """(time_ms, thousandths of a GPU) of the events that say how many GPUs are requested, in order."""
+        """(time_ms, thousandths of a GPU) since which so many GPUs are requested, in order."""
         if self._requested is None:
-            naming = [
-                (event.time_ms, number, event_order(event), 1000 * event.gpus_requested)
-                for number, attempt in self.attempts.items()
-                for event in attempt.events
-                if event.gpus_requested is not None
-            ]
-            self._requested = [(time_ms, milli) for time_ms, _, _, milli in sorted(naming)]
-        return self._requested
+            self._requested = SaidRequests(self._events())
+        return self._requested.value
 
     def start_sources(self) -> dict[int, tuple[str, ...]]:
         """The sources of the events by which attempts hold what they hold, by attempt."""

@@ -23,8 +23,9 @@ from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
 from streams.engine.pricing.recent import Recent
 from streams.engine.repricing.price_index import Ask, PriceIndex
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
+from streams.engine.state.said import JobDimensions
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span, union

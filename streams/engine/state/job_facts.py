@@ -14,7 +14,8 @@ from streams.engine.pricing.context import Payer, usage_context
 from streams.engine.pricing.kinds import Kind
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.dimensions import AlertDimensions
-from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.job import JobState
+from streams.engine.state.said import JobDimensions
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span

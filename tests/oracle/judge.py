@@ -283,8 +283,10 @@ class JobJudge:
         ):
             return True
         if rule == "burn_sustained":
-            if self.firing("burn_drift") and self._latest["burn_drift"].opened_as == "page":
-                return True
+            if self.firing("burn_drift"):
+                told = self._latest["burn_drift"].opened_as or "digest"
+                if URGENCY.index(told) >= URGENCY.index(self._urgency(rule, now, at_ms)):
+                    return True
             fast = self._latest.get("burn_fast")
             return fast is not None and (
                 fast.resolved_ms is None or at_ms < fast.resolved_ms + SUSTAINED_WAITS_MS

@@ -93,17 +93,23 @@ def test_an_open_page_clears_at_the_end_of_the_job() -> None:
 
 
 def test_drift_waits_an_hour_after_the_last_page() -> None:
-    # 3 x from 60 min on, for ever: 1 h reaches 2.1 after 3600 x 1.1 / 2 = 1980 s.
+    # 3 x from 6 h on, for ever: 1 h reaches 2.1 after 3600 x 1.1 / 2 = 1980 s, 6 h 1.4 after 72 min.
+    lines = step(out_ms=360 * M, back_ms=900 * M, end_ms=900 * M, factor=3)
+    assert of(judged(*lines, until_ms=440 * M), "burn_sustained") == [(393 * M, None)]
+    # Told at 450 min that this is meant: expected is 48 $/h from then on, and the 15 min are below 0.8 x 2.1 as soon as
+    # 900 x 3 / (900 + 2 s) < 1.68, from 353.6 s on: 456 min. 1 h is then at 3600 x 3 / (3600 + 720) = 2.5 and 6 h
+    # at (264 + 96 x 3) / (354 + 6 x 3) = 1.48: drift would hold, were it not silent. An hour later, at 516 min, 1 h is at 1.
+    word = job("j", "updated", T0 + 450 * M, expected_usd_per_hour="48")
+    alerts = judged(*lines, word, until_ms=600 * M)
+    assert of(alerts, "burn_sustained") == [(393 * M, 456 * M)]
+    assert of(alerts, "burn_drift") == []
+
+
+def test_drift_that_comes_first_tells_of_what_is_no_more_urgent_later() -> None:
+    # 3 x from 60 min on: 6 h are at (60 + 3 n) / (60 + n) >= 1.4 after 15 min, 1 h after 12; it reaches 2.1 after 33.
     lines = step(out_ms=60 * M, back_ms=600 * M, end_ms=600 * M, factor=3)
-    assert of(judged(*lines, until_ms=300 * M), "burn_sustained") == [(93 * M, None)]
-    # Told at 150 min that this is meant: expected is 48 $/h from then on, and the 15 min are below 0.8 x 2.1 as soon as
-    # 900 x 3 / (900 + 2 s) < 1.68, from 353.6 s on: 156 min. 1 h is then at 3600 x 3 / (3600 + 720) = 2.5 and 6 h
-    # at (60 + 96 x 3) / (150 + 6 x 3) = 2.07: drift would hold, were it not silent. An hour later, at 216 min, 1 h is at 1.
-    word = job("j", "updated", T0 + 150 * M, expected_usd_per_hour="48")
-    alerts = judged(*lines, word, until_ms=300 * M)
-    assert of(alerts, "burn_sustained") == [(93 * M, 156 * M)]
-    # It held before the page too: 6 h are at (60 + 3 n) / (60 + n) >= 1.4 after 15 min, 1 h after 12. The page resolves it.
-    assert of(alerts, "burn_drift") == [(75 * M, 93 * M)]
+    alerts = judged(*lines, until_ms=300 * M)
+    assert [(a.rule, a.started_ms - T0, a.severity) for a in alerts] == [("burn_drift", 75 * M, "ticket")]
     # At 2 x nothing pages. 6 h reach 1.4 after two thirds as long at 2 x as before, 1 h after 24 min.
     lines = step(out_ms=60 * M, back_ms=600 * M, end_ms=600 * M, factor=2)
     alerts = judged(*lines, until_ms=300 * M)

@@ -121,8 +121,8 @@ def is_suppressed(
     if rule == SUSTAINED:
         # What it would remember was put right.
         silent = silent or at_ms < episodes[FAST]["cleared_ms"] + SUSTAINED_SILENT_MS
-        # The second page would tell of the same cost.
-        silent = silent or (episodes[DRIFT]["open"] != 0 and episodes[DRIFT]["level"] == PAGE_LEVEL)
+        # A second message that is no more urgent would tell of the same cost.
+        silent = silent or (episodes[DRIFT]["open"] != 0 and episodes[DRIFT]["level"] >= level)
     if rule == DRIFT:
         last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
         silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS

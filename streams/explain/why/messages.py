@@ -10,11 +10,7 @@ from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches, recurs
 
 #: The rules whose firing keeps another one from opening.
-_BEFORE: Final = {
-    "burn_fast": ("traffic", "price_basis"),
-    "burn_sustained": ("burn_fast", "ceiling", "traffic", "price_basis"),
-    "burn_drift": ("burn_fast", "burn_sustained", "ceiling", "traffic", "price_basis"),
-}
+_BEFORE: Final = {rule.name: rule.yields_to for rule in BURN_RULES}
 #: How long a rule stays silent after one of those cleared: the length of its shorter window.
 _RESTS_MS: Final = {rule.name: rule.short_ms for rule in BURN_RULES}
 _WORDS: Final = {

@@ -149,11 +149,12 @@ class Job:
             return False
         return t < self.quiet.setdefault(rule, t) + HOUR
 
-    def _silent(self, rule: str, t: int) -> bool:
+    def _silent(self, rule: str, t: int, at: At) -> bool:
         outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
         if any(self._firing(other) for other in outranked_by):
             return True
-        if rule == "burn_sustained" and self._firing("burn_drift") and self.episodes["burn_drift"].level == 2:
+        drift = self.episodes.get("burn_drift")
+        if rule == "burn_sustained" and drift and drift.firing and drift.level >= self._level(rule, at):
             return True
         if rule == "burn_sustained" and "burn_fast" in self.episodes:
             last = self.episodes["burn_fast"].cleared
@@ -212,7 +213,7 @@ class Job:
         long_ratio, short_ratio, least = self.settings.burn[rule]
         off = rule in self.settings.off
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
-        silent = self._silent(rule, t) or self._explained(rule, t, at)
+        silent = self._silent(rule, t, at) or self._explained(rule, t, at)
         what = ""
         extra = at.accrued(long) - at.expected[long]
         if not self._firing(rule):

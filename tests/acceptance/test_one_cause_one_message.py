@@ -1,0 +1,94 @@
+"""Stories in which one cause shows itself again, replayed whole: how many messages somebody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtest.labelled.judging import judged
+
+T0_MS = 1_780_300_800_000  # 2026-06-01 08:00:00 UTC
+MINUTE_MS = 60_000
+Event = tuple[int, str, dict[str, Any]]
+PRICE = {
+    "sku": "h100",
+    "component": "gpu",
+    "usd": "2.49",
+    "per": "gpu_hour",
+    "gpu_type": "H100",
+    "effective_ms": 0,
+}
+
+
+class Story:
+    """Events by the minute."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self.put("prices", 0, **PRICE)
+
+    def put(self, topic: str, minute: float, **value: Any) -> None:
+        at_ms = T0_MS + round(minute * MINUTE_MS)
+        named = {"id": f"{len(self._events)}", "source": "story", "time_ms": at_ms}
+        self._events.append((at_ms, topic, {**named, **value}))
+
+    def start(self, minute: float, job_id: str, node: str, **about: Any) -> None:
+        held = {"gpu_count": 8, "nodes": {node: 8}, "gpu_type": "H100", "cluster": "c1", "team": "vision"}
+        self.put("jobs", minute, job_id=job_id, type="started", owner="ada", **held, **about)
+
+    def lives(self, job_id: str, minutes: range, node: str, use: float | None) -> None:
+        """It is heard of each two minutes; its GPUs do so much, or are not sampled."""
+        for minute in minutes[::2]:
+            self.put("jobs", minute + 1, job_id=job_id, type="heartbeat")
+            if use is not None:
+                gpus = [str(gpu) for gpu in range(8)]
+                sample = {"node": node, "interval_ms": 2 * MINUTE_MS, "gpus": gpus, "util_ratio": [use] * 8}
+                self.put("gpu", minute + 2, job_id=job_id, **sample)
+
+    def told(self, directory: Path) -> list[tuple[str, str, int]]:
+        """(rule, subject, minute) of each message."""
+        with judged(sorted(self._events, key=lambda each: each[0]), directory / "log.jsonl.gz") as run:
+            return [*_sent(run.backtest.alerts)]
+
+
+def _sent(alerts: Iterable[Any]) -> Iterable[tuple[str, str, int]]:
+    for each in alerts:
+        if each.messages:
+            yield each.rule, each.subject, (each.started_ms - T0_MS) // MINUTE_MS
+
+
+def test_tries_of_a_run_that_idle_are_told_three_times_and_then_as_one(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(1, 7):
+        begin = (number - 1) * 58
+        story.start(begin, f"train-{number}", "n0")
+        story.lives(f"train-{number}", range(begin, begin + 56), "n0", 0.0)
+        story.put("jobs", begin + 57.5, job_id=f"train-{number}", type="cancelled")
+    told = story.told(tmp_path)
+    assert [rule for rule, _, _ in told] == ["idle_gpus"] * 3 + ["incident"]
+    assert told[-1][1] == "idle_gpus/vision/ada/train"
+
+
+@pytest.mark.parametrize("use", [0.0, None], ids=["sampled", "not sampled"])
+def test_a_suspended_job_is_told_once_when_its_record_says(tmp_path: Path, use: float | None) -> None:
+    story = Story()
+    story.put("controls", 0, kind="rule", name="later", rule="held", thresholds={"minutes": 120})
+    story.start(0, "steady", "n1")
+    story.lives("steady", range(0, 240), "n1", 0.9)
+    story.start(0, "rests", "n0")
+    story.lives("rests", range(0, 70), "n0", 0.9)
+    story.put("jobs", 70, job_id="rests", type="suspended", holds_gpus=True)
+    story.lives("rests", range(70, 240), "n0", use)
+    assert story.told(tmp_path) == [("held", "rests", 190)]
+
+
+def test_a_rise_of_the_size_in_the_first_hours_is_one_ticket(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "elastic", "n0")
+    story.lives("elastic", range(0, 240), "n0", None)
+    held = {"gpu_count": 24, "nodes": {f"n{number}": 8 for number in range(3)}}
+    story.put("jobs", 60, job_id="elastic", type="scaled", **held)
+    assert [rule for rule, _, _ in story.told(tmp_path)] == ["burn_drift"]

@@ -46,6 +46,7 @@ class At:
     start_usd: float = 0.0
     paid_now: bool = True
     since_paid_ms: int = HOUR_MS
+    above_usd_per_hour: float = 0.0  # what it costs now above the expected rate
 
 
 USUAL = At()
@@ -60,7 +61,7 @@ SILENT = At(facts=(SILENT_FACT,))
 def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
     """The figures of [tick][job]."""
     made = WindowFigures.empty(len(rows), len(rows[0]))
-    made.now_rate[:] = made.expected_rate[:] = 0
+    made.expected_rate[:] = 0
     made.ended_ms[:] = made.profile[:] = 0
     made.deadline_ms[:] = NEVER_MS
     made.elapsed_ms[:] = WINDOWS_MS
@@ -78,6 +79,7 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
             made.repeated_nano[tick, job] = made.recurring_nano[tick, job] = at.again_usd * USD
             made.start_nano[job] = at.start_usd * USD
             made.paid_now[tick, job] = at.paid_now
+            made.now_rate[tick, job] = at.above_usd_per_hour * USD
             made.since_paid_ms[tick, job] = at.since_paid_ms
     return made
 

@@ -193,11 +193,16 @@ def test_drift_is_silent_until_an_hour_after_the_last_page() -> None:
 
 
 def test_drift_is_resolved_when_a_page_opens() -> None:
-    assert Scene().changes((0, DRIFT), (0, replace(SUSTAINED, h6=1.5))) == [
+    page = replace(SUSTAINED, h6=1.5, above_usd_per_hour=150)
+    assert Scene().changes((0, DRIFT), (0, page)) == [
         ("burn_drift", "firing", 0),
         ("burn_sustained", "firing", 10),
         ("burn_drift", "resolved", 10),
     ]
+
+
+def test_beside_a_drift_nothing_opens_that_is_no_more_urgent() -> None:
+    assert Scene().changes((0, DRIFT), (0, replace(SUSTAINED, h6=1.5))) == [("burn_drift", "firing", 0)]
 
 
 def test_the_hour_of_drift_begins_with_the_later_page() -> None:

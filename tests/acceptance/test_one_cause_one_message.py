@@ -77,9 +77,9 @@ def test_a_suspended_job_is_told_once_when_its_record_says(tmp_path: Path, use: 
     story = Story()
     story.put("controls", 0, kind="rule", name="later", rule="held", thresholds={"minutes": 120})
     story.start(0, "steady", "n1")
-    story.lives("steady", range(0, 240), "n1", 0.9)
+    story.lives("steady", range(240), "n1", 0.9)
     story.start(0, "rests", "n0")
-    story.lives("rests", range(0, 70), "n0", 0.9)
+    story.lives("rests", range(70), "n0", 0.9)
     story.put("jobs", 70, job_id="rests", type="suspended", holds_gpus=True)
     story.lives("rests", range(70, 240), "n0", use)
     assert story.told(tmp_path) == [("held", "rests", 190)]
@@ -88,7 +88,7 @@ def test_a_suspended_job_is_told_once_when_its_record_says(tmp_path: Path, use: 
 def test_a_rise_of_the_size_in_the_first_hours_is_one_ticket(tmp_path: Path) -> None:
     story = Story()
     story.start(0, "elastic", "n0")
-    story.lives("elastic", range(0, 240), "n0", None)
+    story.lives("elastic", range(240), "n0", None)
     held = {"gpu_count": 24, "nodes": {f"n{number}": 8 for number in range(3)}}
     story.put("jobs", 60, job_id="elastic", type="scaled", **held)
     assert [rule for rule, _, _ in story.told(tmp_path)] == ["burn_drift"]

@@ -126,13 +126,13 @@ def _check_alerts(stored: Replayed, known: dict[str, Knowledge], until_ms: int) 
 def _check_labels(stored: Replayed, traces: list[Trace]) -> None:
     """The alerts that the stories owe, whatever engine and judge agree on."""
     fired = {(row["rule"], row["subject_name"]) for row in stored.alerts}
-    # What a page of burn_drift tells of is no burn_sustained beside it.
-    paged = {
+    # What burn_drift tells of first is no burn_sustained beside it, unless that is more urgent.
+    drifted = {
         row["subject_name"]
         for row in stored.alerts
-        if row["rule"] == "burn_drift" and row["severity"] == "page"
+        if row["rule"] == "burn_drift" and row["severity"] != "digest"
     }
-    told_of = {("burn_sustained", job_id) for job_id in paged}
+    told_of = {("burn_sustained", job_id) for job_id in drifted}
     assert fired | told_of >= {label for trace in traces for label in trace.must}
     quiet = {job_id for trace in traces for job_id in trace.quiet}
     # Quiet jobs send a heartbeat now and then only, and some break off more than once.

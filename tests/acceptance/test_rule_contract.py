@@ -91,9 +91,10 @@ def samples(job_id: str, minutes: range, util: float, **fields: Any) -> Iterator
 
 def about_jobs() -> Iterator[Said]:
     expected = {"expected_usd_per_hour": "10"}
-    for job_id, gpus in (("burn_fast", 8), ("burn_sustained", 3)):
+    # In its first hours `burn_drift` would come before `burn_sustained`, and tell of it.
+    for job_id, gpus, minute in (("burn_fast", 8, 60), ("burn_sustained", 3, 480)):
         yield started(0, job_id, 1, **expected)
-        yield jobs(60, job_id, "scaled", gpu_count=gpus)
+        yield jobs(minute, job_id, "scaled", gpu_count=gpus)
     yield started(0, "burn_drift", 10, expected_usd_per_hour="100")
     yield jobs(60, "burn_drift", "scaled", gpu_count=17)
     yield control("rule", "unpriced", enabled=True)

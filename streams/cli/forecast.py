@@ -12,7 +12,6 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader
 from streams.cli.spans import TzOption
-from streams.costs.month_forecast import forecast_request, forecast_steps
 from streams.costs.what_if import PriceSource
 from streams.estimate.prices import STORED_PRICES, price_book
 
@@ -44,6 +43,8 @@ def forecast(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what the month will have cost, with the range in which it lies in four cases of five."""
+    from streams.costs.month_forecast import forecast_request, forecast_steps  # loads NumPy
+
     settings = settings_for(data)
     given = {
         "by": [by],

@@ -6,9 +6,9 @@ A stamp tells whether the rows of a day are still those that its idle time was m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
-from schemas.balance_table import COLUMNS
 from schemas.durations import DAY_MS, DAY_S
 from streams.costs.parts import HourSpan, Parameters, between
 
@@ -17,12 +17,6 @@ NETTED: Final = "node_hour_balance"
 #: Of one statement over days that are kept: grouped by node and hour these are some 60 MiB.
 KEPT_HOURS_MAX: Final = 240_000
 _EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
-#: Idle time as it is kept.
-KEPT: Final = f"""(
-    SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM balance_hours FINAL
-    WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {DAY_S}, 'UTC')
-        AND stamp = transform(toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), {{kept_days:Array(Int64)}}, {{stamps:Array(Int64)}}, toInt64(0))
-)"""
 #: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
 _KEPT_FROM: Final = """greatest(
     toInt64(toUnixTimestamp(toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
@@ -73,6 +67,18 @@ class SourcedSpan(NamedTuple):
     parameters: Parameters
 
 
+@cache
+def kept_table() -> str:
+    """Idle time as it is kept: the text of a table, with the parameters `kept_days` and `stamps`."""
+    from schemas.balance_table import COLUMNS  # loads Arrow, which no command needs before its work
+
+    return f"""(
+    SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM balance_hours FINAL
+    WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {DAY_S}, 'UTC')
+        AND stamp = transform(toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), {{kept_days:Array(Int64)}}, {{stamps:Array(Int64)}}, toInt64(0))
+)"""
+
+
 def days_sql(span: HourSpan) -> tuple[str, Parameters]:
     """The statement for the days that a span touches, of which minutes are kept: as `days_of` reads them."""
     parameters: Parameters = {}
@@ -115,7 +121,9 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
             "kept_days": [day.begin_s for day in kept],
             "stamps": [day.stamp for day in kept],
         }
-        parts.append(SourcedSpan(HourSpan(begin_ms, end_ms), *((KEPT, of_kept) if kept else (NETTED, {}))))
+        parts.append(
+            SourcedSpan(HourSpan(begin_ms, end_ms), *((kept_table(), of_kept) if kept else (NETTED, {})))
+        )
         begin_ms, held, kept = end_ms, 0, []
 
     for day in days:

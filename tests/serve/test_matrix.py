@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -13,25 +12,11 @@ import pytest
 from streams.web.matrix_page import ABOUT, BOUNDED, NO, OPEN_TO_ALL, WITHIN, YES, page
 from streams.web.scopes import Scope
 from tests.docs.sections import DOCS, rows, section
-from tests.kafka.broker import _free_ports
-from tests.serve.run import Serves
-from tests.serve.test_tokens import Running
+from tests.serve.running import Running
 
 PAGE: Final = (DOCS / "access_matrix.md").read_text()
 _REFUSALS: Final = ("forbidden", "beyond_token")
 _UNTIL_MS: Final = time.time_ns() // 1_000_000 + 3_600_000
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    (port,) = _free_ports(1)
-    directory = tmp_path_factory.mktemp("matrix")
-    env = {"TRAINFARE_WEB_PORT": str(port), "TRAINFARE_KAFKA_PARTITIONS": "1"}
-    with Serves(directory, env) as serves:
-        life = serves.start()
-        life.wait_ready()
-        yield Running(port, directory / "data")
-        assert life.terminate() == 0
 
 
 @pytest.fixture(scope="module")

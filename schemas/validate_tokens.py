@@ -20,12 +20,8 @@ TOKEN_FORM: Final = re.compile(r"trainfare_[A-Za-z0-9_-]{43}", re.ASCII)
 NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
 #: What every figure of everybody is behind, or every act: no bound would hold there.
 _UNBOUND: Final = ("metrics", "read", "query", "admin")
-_FIELDS: Final = frozenset(
-    {"hash", "scopes", *_BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment"}
-)
 
 
 class TokenBounds(NamedTuple):
@@ -36,6 +32,13 @@ class TokenBounds(NamedTuple):
     sources: tuple[str, ...] = ()
     job_prefixes: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+
+
+#: Their names, in records as well.
+BOUNDS: Final = TokenBounds._fields
+_FIELDS: Final = frozenset(
+    {"hash", "scopes", *BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment"}
+)
 
 
 class IssuedToken(NamedTuple):
@@ -67,7 +70,7 @@ def issued_token(event: ControlEvent) -> IssuedToken:
             ends_ms = int(value["former_until_ms"])
             hashes[former] = ends_ms if expires_ms is None else min(ends_ms, expires_ms)
         hashes[value["hash"]] = expires_ms
-    bounds = TokenBounds(*(tuple(value.get(name, ())) for name in _BOUNDS))
+    bounds = TokenBounds(*(tuple(value.get(name, ())) for name in BOUNDS))
     return IssuedToken(event.name, frozenset(value.get("scopes", ())), bounds, hashes)
 
 
@@ -101,7 +104,7 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
         refuse_missing("scopes", f"some of {', '.join(SCOPES)}")
     if not isinstance(scopes, list) or not (scopes or revoked) or not all(each in SCOPES for each in scopes):
         refuse(Reason.unknown_value, "scopes", "***", f"some of {', '.join(SCOPES)}")
-    for bound in _BOUNDS:
+    for bound in BOUNDS:
         given = value.get(bound, [])
         if (
             not isinstance(given, list)
@@ -121,7 +124,7 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
 
 def _check_bounds(scopes: Sequence[str], value: Mapping[str, object]) -> None:
     """Check that no bound is given that would not hold."""
-    bound = next((each for each in _BOUNDS if value.get(each)), None)
+    bound = next((each for each in BOUNDS if value.get(each)), None)
     if bound is None:
         return
     if (beyond := next((each for each in scopes if each in _UNBOUND), None)) is not None:

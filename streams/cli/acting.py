@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.escaping import visible
 from streams.cli.options import check_one_of, settings_for
+from streams.cli.output import minute_text
 from streams.clock import SystemClock
 from streams.errors import TrainfareError
 
@@ -55,7 +55,7 @@ class ActingWorker:
 
         until_ms = SystemClock().now_ms() + length_ms(lasts, "--for")
         answer = self.control({**record, "until_ms": until_ms}, comment)
-        until = datetime.fromtimestamp(until_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        until = minute_text(until_ms)
         sys.stdout.write(visible(f"{done} until {until}, by {answer['by']}") + "\n")
 
 

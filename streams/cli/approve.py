@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
+from streams.cli.output import minute_text
 
 
 def approve(
@@ -31,6 +31,6 @@ def approve(
         )
         return
     for each in worker.waiting():
-        until = datetime.fromtimestamp(each["until_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        until = minute_text(each["until_ms"])
         said = f"{each['id']}  by {each['by']}, until {until}: {json.dumps(each['control'])}"
         sys.stdout.write(f"{visible(said)}\n")

@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
@@ -97,6 +97,11 @@ def plain(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
+
+
+def minute_text(at_ms: int) -> str:
+    """Format an instant (ms since 1970) to the minute, with the name of its zone."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def stamp(at: datetime) -> str:

@@ -9,7 +9,6 @@ import getpass
 import secrets
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,7 +16,7 @@ import typer
 
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, write
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
@@ -161,7 +160,7 @@ def _row(token: dict[str, Any], now_ms: int) -> tuple[str, ...]:
         ", ".join(bounds),
         "revoked" if token.get("revoked") else "expired" if is_over else "in force",
         _until(expires_ms),
-        "" if used_ms is None else _time(used_ms),
+        "" if used_ms is None else minute_text(used_ms),
         str(token.get("last_used_from", "")),
         str(token.get("by", "")),
         str(token.get("comment", "")),
@@ -238,8 +237,4 @@ def _length_ms(text: str, option: str) -> int:
 
 
 def _until(instant_ms: int | None) -> str:
-    return _NEVER if instant_ms is None else _time(instant_ms)
-
-
-def _time(instant_ms: int) -> str:
-    return datetime.fromtimestamp(instant_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return _NEVER if instant_ms is None else minute_text(instant_ms)

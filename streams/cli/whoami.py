@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
-
-_BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
+from streams.cli.output import minute_text
 
 
 def whoami(data: DataOption = None, url: UrlOption = None) -> None:
@@ -21,18 +19,16 @@ def whoami(data: DataOption = None, url: UrlOption = None) -> None:
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
+    from schemas.validate_tokens import BOUNDS  # loads NumPy
+
     kind = (
         "issued"
         if found["is_issued"]
         else "shared: of the settings or of a data directory, so nobody's in particular"
     )
     expires_ms = found["expires_ms"]
-    ends = (
-        "never"
-        if expires_ms is None
-        else datetime.fromtimestamp(expires_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    )
-    bounds = [f"{name} {', '.join(found[name])}" for name in _BOUNDS if found[name]]
+    ends = "never" if expires_ms is None else minute_text(expires_ms)
+    bounds = [f"{name} {', '.join(found[name])}" for name in BOUNDS if found[name]]
     return [
         f"token     {found['token']} ({kind})",
         f"scopes    {', '.join(found['scopes'])}",

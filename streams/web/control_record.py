@@ -90,7 +90,7 @@ def control_record(
         # A collector over Kafka, or with the token of all scopes, may have the same name: neither replaces what the other says.
         name = f"{name} ({by.removeprefix('web.')})"
     content = {**(kept or {}), **asked, "kind": kind, "name": name, "by": by}
-    identity = f"web_{_digest(content)}"
+    identity = f"web_{digest_of(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
     event = decode(CONTROLS, value, (), now_ms)
     if details := [*details_of(event)]:
@@ -137,7 +137,7 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
     if not any(wanted is not None for wanted in matched.values()):
         # Without a field it would cover every alert there is.
         raise FieldError("match", "name what it is for: job_id, owner, team, project, rule...")
-    return f"web_{_digest({'kind': kind, **matched})}"
+    return f"web_{digest_of({'kind': kind, **matched})}"
 
 
 def _receipt_name(asked: Mapping[str, Any]) -> str:
@@ -148,6 +148,7 @@ def _receipt_name(asked: Mapping[str, Any]) -> str:
     return receipt_request(owner, team if isinstance(team, str) else "", on=True)[0]
 
 
-def _digest(content: Mapping[str, object]) -> str:
+def digest_of(content: object) -> str:
+    """The digits by which a record of this content is known: the same content has the same, in whatever order its fields come."""
     canonical = msgspec.json.encode(content, order="sorted")
     return hashlib.sha256(canonical).hexdigest()[:_DIGITS]

@@ -5,7 +5,6 @@ Until then no record of its own kind is in the log, so no worker and no replay j
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import msgspec
 from schemas.durations import HOUR_MS
 from schemas.events import ControlEvent
 from schemas.validate_requests import KEY_PREFIX, REQUEST, WaitingRequest, waiting_request
-from streams.web.control_record import SOURCE, ControlRecord
+from streams.web.control_record import SOURCE, ControlRecord, digest_of
 from streams.web.errors import ApiError
 from streams.web.scopes import Caller
 
@@ -22,7 +21,6 @@ from streams.web.scopes import Caller
 _NARROW: Final = ("team", "owner", "job_id", "job", "run_id", "experiment")
 _STOPPING: Final = frozenset({"suspend", "stop"})
 WITHIN_MS: Final = HOUR_MS
-_DIGITS: Final = 24
 #: What an answer says where one person is enough.
 SKIPPED: Final = "skipped: this token is shared, which is for one person"
 
@@ -54,8 +52,7 @@ def request_record(
     control: Mapping[str, Any], by: str, now_ms: int, *, until_ms: int | None = None, confirmed_by: str = ""
 ) -> ControlRecord:
     """The record that asks for a second person; asking again for the same is the same request."""
-    digest = hashlib.sha256(msgspec.json.encode([by, control], order="sorted")).hexdigest()
-    name = digest[:_DIGITS]
+    name = digest_of([by, control])
     value: dict[str, Any] = {
         "source": SOURCE,
         "id": f"web_{name}_{'done' if confirmed_by else now_ms}",

@@ -13,6 +13,7 @@ from aiohttp import web
 from schemas.escaping import visible
 from schemas.events import ControlEvent
 from schemas.validate_sources import SOURCE
+from schemas.validate_tokens import BOUNDS
 from streams.web.control_record import FieldError
 from streams.web.controls import BODY_MAX_BYTES, ControlEndpoint, accepted
 from streams.web.encode import json_answer
@@ -129,9 +130,7 @@ class TokenEndpoint:
 
 
 def _bounds(value: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {
-        name: list(value.get(name, ())) for name in ("teams", "owners", "sources", "job_prefixes", "topics")
-    }
+    return {name: list(value.get(name, ())) for name in BOUNDS}
 
 
 def _shown(event: ControlEvent, issued: IssuedTokens) -> dict[str, Any]:

@@ -5,7 +5,6 @@ A token is known by its SHA-256 alone: whoever issues one makes it, and its text
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,23 +16,21 @@ from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS
 from schemas.refusal import shown
-from schemas.validate_tokens import KEY_PREFIX, TOKEN, is_token, newest_of
+from schemas.validate_tokens import BOUNDS, KEY_PREFIX, TOKEN, is_token, newest_of
 from sinks.private_files import read_private, write_private
 from streams.config.live import WebSettings
 from streams.errors import TrainfareError
-from streams.web.control_record import SOURCE, ControlRecord, FieldError
+from streams.web.control_record import SOURCE, ControlRecord, FieldError, digest_of
 
 #: In a data directory; what is issued while no worker runs, and before the first.
 FILE_NAME: Final = "tokens.jsonl"
 _FILE_MAX_BYTES: Final = 8 * 2**20
 #: Whoever may write the file may issue tokens.
 _ANY_TIME_MS: Final = 2**62
-_BOUNDS: Final = ("teams", "owners", "sources", "job_prefixes", "topics")
 #: What each change may say; the rest of a token in force is kept.
-_OF_ISSUE: Final = frozenset({"name", "hash", "scopes", *_BOUNDS, "expires_ms", "comment"})
+_OF_ISSUE: Final = frozenset({"name", "hash", "scopes", *BOUNDS, "expires_ms", "comment"})
 _OF_ROTATION: Final = frozenset({"name", "rotate", "hash", "former_until_ms", "expires_ms", "comment"})
 _OF_REVOCATION: Final = frozenset({"name", "revoked", "comment"})
-_DIGITS: Final = 24
 
 
 class TokenConflictError(Exception):
@@ -77,8 +74,7 @@ def token_record(
             kept["former_hash"] = former
     changed = {field: each for field, each in asked.items() if field != "rotate" and each is not None}
     content = {**kept, **changed, "kind": TOKEN, "name": name, "by": by}
-    digest = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
-    identity = f"web_{digest[:_DIGITS]}"
+    identity = f"web_{digest_of(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
     event = decode(CONTROLS, value, (), now_ms)
     if isinstance(event, Invalid):

@@ -263,6 +263,7 @@ class Worker:
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,
             docs_url=self._settings.alerts.docs_url,
+            sign_in=self._settings.sign_in,
             shown_settings=shown_settings(self._settings),
         )
 

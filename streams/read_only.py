@@ -52,6 +52,7 @@ async def _serve(settings: Settings, store: ClickHouseStore, clock: Clock) -> No
         calendar=settings.calendar.calendar(),
         local_token=door.token,
         docs_url=settings.alerts.docs_url,
+        sign_in=settings.sign_in,
         shown_settings=shown_settings(settings),
     )
     try:

@@ -22,9 +22,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
     from schemas.validate_tokens import BOUNDS  # loads NumPy
 
     kind = (
-        "issued"
-        if found["is_issued"]
-        else "shared: of the settings or of a data directory, so nobody's in particular"
+        "shared: of the settings or of a data directory, so nobody's in particular"
+        if found["proven_by"] == "shared token"
+        else found["proven_by"]
     )
     expires_ms = found["expires_ms"]
     ends = "never" if expires_ms is None else minute_text(expires_ms)

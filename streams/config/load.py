@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -251,6 +252,25 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "canary.late_after_ms", "expected at most canary.interval_ms"
 
 
+def _sign_in_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield what signing in lacks."""
+    sign_in, public = settings.sign_in, urlsplit(settings.web.public_url)
+    if not sign_in.is_on:
+        return
+    if sign_in.roles_file is None:
+        yield "sign_in.roles_file", "expected a TOML file that says which group has which role"
+    if sign_in.ca_location is not None and not sign_in.ca_location.is_file():
+        yield "sign_in.ca_location", "expected a readable file"
+    if sign_in.issuer and not sign_in.client_id:
+        yield "sign_in.client_id", "expected a name with sign_in.issuer"
+    is_private = public.scheme == "https" or is_loopback(public.hostname or "")
+    if sign_in.issuer and not (public.scheme and is_private):
+        yield (
+            "web.public_url",
+            "expected an https address with sign_in.issuer: people come back to it with a code",
+        )
+
+
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield what is missing or excessive in combination with another setting, and what is expected."""
     kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
@@ -259,7 +279,8 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
             "canary.key",
             "expected a key with canary.enabled and a ClickHouse server (openssl rand -hex 32)",
         )
-    if web.enabled and not web.tokens() and not is_loopback(web.bind):
+    yield from _sign_in_faults(settings)
+    if web.enabled and not web.tokens() and not settings.sign_in.is_on and not is_loopback(web.bind):
         yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
     if (equal := web.equal_token()) is not None:
         yield f"web.{equal}", "expected another value than that of the other tokens of [web]"

@@ -1,9 +1,10 @@
-"""Writes docs/settings.md from the settings models, so that the page always agrees with the code."""
+"""Writes docs/settings.md, and a page for each of `OWN_PAGES`, from the settings models, so that they always agree with the code."""
 
 from __future__ import annotations
 
 import re
 import sys
+from typing import Final
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -38,6 +39,13 @@ Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) an
 This page is generated: `python -m streams.config.page > docs/settings.md`.
 """
 
+#: Groups with a page of their own, docs/settings_GROUP.md.
+OWN_PAGES: Final = ("sign_in",)
+_OWN_HEAD: Final = """# Settings of {group}
+
+How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page {group}`.
+"""
+
 _FORMER = """
 ## Former names
 
@@ -50,17 +58,31 @@ Under both names at once it is refused. `trainfare config check` and [`trainfare
 
 
 def render() -> str:
-    """The whole page."""
+    """The first page, which has all groups but those with one of their own."""
     parts = [_HEAD]
-    for group, model in groups().items():
-        summary = (model.__doc__ or "").strip().splitlines()[0]
-        parts.append(
-            f"\n## [{group}]\n\n{summary}\n\n| setting | variable | default | allowed | meaning |\n|---|---|---|---|---|\n"
-        )
-        parts.extend(_row(group, name, field) for name, field in model.model_fields.items())
+    for group in groups():
+        if group in OWN_PAGES:
+            parts.append(f"\n## [{group}]\n\n{_summary(group)} [Its settings](settings_{group}.md)\n")
+        else:
+            parts.append(_section(group))
     parts.append(_FORMER)
     parts.extend(f"| `{each.former}` | `{each.name}` | {each.since} |\n" for each in RENAMED)
     return "".join(parts)
+
+
+def render_own(group: str) -> str:
+    """The page of a group that has one of its own."""
+    return f"{_OWN_HEAD.format(group=group)}{_section(group)}"
+
+
+def _summary(group: str) -> str:
+    return (groups()[group].__doc__ or "").strip().splitlines()[0]
+
+
+def _section(group: str) -> str:
+    head = f"\n## [{group}]\n\n{_summary(group)}\n\n| setting | variable | default | allowed | meaning |\n|---|---|---|---|---|\n"
+    rows = (_row(group, name, field) for name, field in groups()[group].model_fields.items())
+    return f"{head}{''.join(rows)}"
 
 
 def _row(group: str, name: str, field: FieldInfo) -> str:
@@ -97,4 +119,4 @@ def _allowed(field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.stdout.write(render_own(sys.argv[1]) if len(sys.argv) > 1 else render())

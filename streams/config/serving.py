@@ -1,10 +1,16 @@
-"""The settings of the log of `trainfare serve`; part of `streams.config.settings`."""
+"""The settings of the log of `trainfare serve` and of signing in; part of `streams.config.settings`."""
 
 from __future__ import annotations
 
-from pydantic import Field
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from streams.config.live import Group
+from pydantic import Field, SecretStr, field_validator
+
+from streams.config.live import Group, is_loopback, link_base
+
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}", re.ASCII)
 
 
 class ServeSettings(Group):
@@ -21,3 +27,85 @@ class ServeSettings(Group):
         ge=0,
         description="The oldest events are dropped when the log is larger; `0`: never.",
     )
+
+
+class SignInSettings(Group):
+    """How people sign in: by OpenID Connect, or by a proxy before the worker that has signed them in."""
+
+    issuer: str = Field(
+        default="",
+        description="The identity provider, as its tokens name it, e.g. https://id.example.com/realms/ml. Needs `client_id`, `roles_file` "
+        "and an https `web.public_url`, whose `/sign_in/callback` the provider must know.",
+    )
+    client_id: str = Field(
+        default="", max_length=256, description="The name of this worker at the identity provider."
+    )
+    client_secret: SecretStr | None = Field(
+        default=None, description="Its secret there; without one, PKCE alone proves who redeems a code."
+    )
+    scopes: str = Field(
+        default="openid profile email",
+        pattern=r"^openid( [!#-\[\]-~]+)*$",
+        max_length=1_000,
+        description="What is asked of the provider; some need one more for groups, e.g. `openid email groups`.",
+    )
+    groups_claim: str = Field(
+        default="groups",
+        min_length=1,
+        max_length=128,
+        description="The claim of the id token that lists the groups of a person.",
+    )
+    name_claim: str = Field(
+        default="email",
+        min_length=1,
+        max_length=128,
+        description="The claim by which records name a person; an address counts if `email_verified` says so, else it is `sub`.",
+    )
+    roles_file: Path | None = Field(
+        default=None, description="TOML: which group has which role; read at start."
+    )
+    ca_location: Path | None = Field(
+        default=None,
+        description="File with the certificates of the provider's authority (PEM), if it is your own.",
+    )
+    proxy_secret: SecretStr | None = Field(
+        default=None,
+        description="What a proxy that has signed people in shows with each request, at least 32 characters; only with it are the "
+        "headers of users and groups believed. The proxy must take these headers out of what it is sent.",
+    )
+    proxy_secret_header: str = Field(
+        default="X-Trainfare-Proxy-Secret", description="The header that the proxy shows its secret in."
+    )
+    proxy_user_header: str = Field(default="X-Forwarded-Email", description="The header that names the user.")
+    proxy_groups_header: str = Field(
+        default="X-Forwarded-Groups",
+        description="The header that lists the user's groups, separated by commas.",
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether people sign in at all."""
+        return bool(self.issuer) or self.proxy_secret is not None
+
+    @field_validator("issuer")
+    @classmethod
+    def _issuer(cls, text: str) -> str:
+        split = urlsplit(text)
+        is_plain = split.scheme == "http" and not is_loopback(split.hostname or "")
+        if is_plain or (text and not link_base(text)):
+            raise ValueError("expected an https address like https://id.example.com/realms/ml")
+        return text
+
+    @field_validator("proxy_secret")
+    @classmethod
+    def _hard_to_guess(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None and len(secret.get_secret_value()) < 32:
+            raise ValueError("expected at least 32 characters, e.g. of `openssl rand -hex 32`")
+        return secret
+
+    @field_validator("proxy_secret_header", "proxy_user_header", "proxy_groups_header")
+    @classmethod
+    def _header(cls, name: str) -> str:
+        if not _HEADER.fullmatch(name):
+            raise ValueError("expected the name of a header, like X-Forwarded-Email")
+        return name

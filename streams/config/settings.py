@@ -18,7 +18,7 @@ from streams.config.live import (
     Group,
     WebSettings,
 )
-from streams.config.serving import ServeSettings
+from streams.config.serving import ServeSettings, SignInSettings
 
 MIB_BYTES = 2**20
 
@@ -318,6 +318,7 @@ class Settings(Group):
     alerts: AlertSettings = AlertSettings()
     actions: ActionSettings = ActionSettings()
     web: WebSettings = WebSettings()
+    sign_in: SignInSettings = SignInSettings()
     query: QuerySettings = QuerySettings()
     calendar: CalendarSettings = CalendarSettings()
     ci: CiSettings = CiSettings()

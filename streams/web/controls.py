@@ -61,10 +61,14 @@ def accepted(written: Mapping[str, Any]) -> web.Response:
     return web.Response(body=to_json(written), status=202, content_type="application/json")
 
 
-def _check_scope(asked: Mapping[str, Any], caller: Caller) -> None:
+def _within_scope(asked: Mapping[str, Any], caller: Caller) -> Caller:
     scope = CONTROL_SCOPES.get(str(asked.get("kind")))
-    if scope is not None and scope not in caller.scopes:
-        raise ApiError(403, f"this token does not have the scope `{scope}`, which {asked['kind']} needs")
+    if scope is None:
+        return caller
+    if scope not in caller.scopes:
+        what = f"the role of {caller.token}" if caller.is_person else "this token"
+        raise ApiError(403, f"{what} does not have the scope `{scope}`, which {asked['kind']} needs")
+    return caller.within(scope)
 
 
 class ControlEndpoint:
@@ -161,7 +165,7 @@ class ControlEndpoint:
             ApiError: Nothing of this id waits, the caller may not write it, or Kafka did not take it.
         """
         found = to_confirm(self._requests(), request_id, caller, self._wall_ms())
-        _check_scope(found.control, caller)
+        caller = _within_scope(found.control, caller)
         record = self._record(
             found.control, replace(caller, token=f"{found.by}, confirmed by {caller.token}")
         )
@@ -175,7 +179,7 @@ class ControlEndpoint:
 
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         kept: Mapping[str, object] | None = None
-        _check_scope(asked, caller)
+        caller = _within_scope(asked, caller)
         if is_raise(asked):
             asked, kept = raised_budget(asked, self._standing())
         record = self._record(asked, caller, kept)
@@ -184,7 +188,7 @@ class ControlEndpoint:
         check_control(whole, caller, self._standing(), alert)
         if kept is not None or not (why := why_two(whole)):  # a budget that is raised stops less
             return await self.append(record, caller)
-        if not caller.is_issued:
+        if not caller.is_identity:
             return {**await self.append(record, caller), "second_person": SKIPPED}
         request = request_record(whole, caller.token, self._wall_ms())
         written = await self.append(request, caller)

@@ -12,6 +12,7 @@ from typing import Final
 from streams.web.routes import Route, Routes
 from streams.web.scopes import ALL, CONTROL_SCOPES, Scope
 from streams.web.security import OF_BOUND
+from streams.web.sign_in.roles import ROLE_SCOPES, PersonRole
 
 YES, NO, OPEN_TO_ALL, WITHIN = "yes", "-", "open", "within"
 #: A token that has one of these scopes and a bound.
@@ -28,6 +29,11 @@ _PATHS: Final = f"""
 
 `{YES}`: a token of this scope is let in. `{NO}`: 403. `{OPEN_TO_ALL}`: no token is needed; [webhooks and signed links](../SECURITY.md#clients-and-the-network) have a secret of their own. The last column is a token with the scope and a bound, such as a team: `{WITHIN}` is within the
 bound, each event and control by itself; `{NO}` is 403, as the answer is for all.
+"""
+_ROLES: Final = """
+## Roles
+
+The scopes of people who have [signed in](sign_in.md#roles), each within the teams of the role. A role that is bound to teams is let in where the last column above says so.
 """
 _CONTROLS: Final = """
 ## Kinds of controls
@@ -48,6 +54,8 @@ def page() -> str:
         _BEGIN,
         _PATHS,
         _table(["path", *scopes, "bound"], [path_row(route) for route in routes()]),
+        _ROLES,
+        _table(["role", *scopes], [_role_row(role) for role in PersonRole]),
         _CONTROLS,
         _table(["kind", *scopes], [_kind_row(kind) for kind in CONTROL_SCOPES]),
         _TEAMS,
@@ -76,6 +84,10 @@ def _granted(scope: Scope) -> frozenset[Scope]:
 
 def _named(route: Route) -> str:
     return f"`{route.method} {route.path.replace(':[^/]+', '').replace(':.+', '')}`"
+
+
+def _role_row(role: PersonRole) -> list[str]:
+    return [f"`{role}`", *(YES if scope in ROLE_SCOPES[role] else NO for scope in Scope)]
 
 
 def _kind_row(kind: str) -> list[str]:

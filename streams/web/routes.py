@@ -31,7 +31,6 @@ from streams.web.figures import ApiFigures
 from streams.web.finance_endpoint import FinanceEndpoint
 from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
-from streams.web.http_protocol import hold_back
 from streams.web.ingest import IngestEndpoint
 from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
@@ -39,14 +38,16 @@ from streams.web.last_audit import LastAudit
 from streams.web.meter import MeterReport
 from streams.web.middleware import CALLER, client_of
 from streams.web.otlp.endpoint import OtlpEndpoint
+from streams.web.page_sessions import PageSessions
 from streams.web.panels import dashboards, panel_answer
 from streams.web.parameters import instant, known_alert, parameters
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint
-from streams.web.scopes import ALL, CONTROL_SCOPES, Scope
-from streams.web.security import COOKIE, Needed, RequestGuard
+from streams.web.scopes import ALL, CONTROL_SCOPES, Caller, Scope
+from streams.web.security import Needed, RequestGuard
 from streams.web.server_metrics import ServerFacts
+from streams.web.sign_in.endpoint import SignInEndpoint
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
@@ -55,7 +56,6 @@ from streams.worker.health.worker_status import Check
 
 T = TypeVar("T")
 
-_NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
 # Prometheus gives up after 10 s, and would then have no metrics of this worker at all.
@@ -99,6 +99,7 @@ class Parts:
     receivers: ReceiverEndpoint
     act_links: ActLinkEndpoint
     bills: BillEndpoint
+    sign_in: SignInEndpoint
     calendar: Calendar  # the usual one
 
 
@@ -120,7 +121,7 @@ class Routes:
     def table(self) -> tuple[Route, ...]:
         """Every route."""
         jobs, finance = JobEndpoint(self._parts), FinanceEndpoint(self._parts)
-        tokens = TokenEndpoint(self._parts)
+        tokens, sessions = TokenEndpoint(self._parts), PageSessions(self._parts)
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
@@ -163,7 +164,7 @@ class Routes:
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
-            Route("POST", "/api/v1/session", Scope.READ, self._session),
+            Route("POST", "/api/v1/session", Scope.READ, sessions.begin),
             Route("GET", "/api/v1/tables", Scope.READ, self._tables),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", CONTROLS, self._controls),
@@ -186,7 +187,11 @@ class Routes:
             Route("POST", "/api/v1/act", OPEN, self._act),
             Route("POST", "/api/v1/hooks/github", OPEN, self._github),
             Route("POST", "/api/v1/hooks/gitlab", OPEN, self._gitlab),
-            Route("GET", "/", OPEN, self._page),
+            Route("GET", "/", OPEN, sessions.page),
+            Route("GET", "/api/v1/sign_in", OPEN, self._sign_in_state),
+            Route("POST", "/api/v1/sign_out", OPEN, self._sign_in_end),
+            Route("GET", "/sign_in", OPEN, self._sign_in_begin),
+            Route("GET", "/sign_in/callback", OPEN, self._sign_in_callback),
             Route("GET", "/act", OPEN, self._act_page),
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
@@ -394,10 +399,15 @@ class Routes:
             try:
                 # A session that ends while somebody looks ends here: the page asks again, and then for a token.
                 async with asyncio.timeout(self._parts.guard.left_ms(caller) / 1_000):
-                    await broadcaster.serve(response.write)
+                    await broadcaster.serve(lambda data: self._written(response, caller, data))
             except (ConnectionError, TimeoutError):
                 response.force_close()  # the listener has left, or was closed
         return response
+
+    async def _written(self, response: web.StreamResponse, caller: Caller, data: memoryview) -> None:
+        if self._parts.guard.left_ms(caller) <= 0:
+            raise TimeoutError  # whoever it was has signed out
+        await response.write(data)
 
     async def _tables(self, request: web.Request) -> web.Response:
         parameters(request, set())
@@ -449,45 +459,20 @@ class Routes:
     async def _receivers(self, request: web.Request) -> web.Response:
         return await self._parts.receivers.answer(request, request[CALLER])
 
-    async def _page(self, request: web.Request) -> web.Response:
-        if "token" in request.query:
-            # So that the token stays in no address bar or history, be it right or wrong: then the page says so.
-            leave = web.HTTPSeeOther("/", headers=_NOT_KEPT)
-            try:
-                self._begin_session(request, request.query["token"], leave)
-            except ApiError as refused:
-                leave = web.HTTPSeeOther(f"/#token-{refused.code}", headers=_NOT_KEPT)
-                if refused.delay_s:
-                    await hold_back(request, refused.delay_s)
-            raise leave
-        return self._asset("index.html", request)
+    async def _sign_in_state(self, request: web.Request) -> web.Response:
+        return await self._parts.sign_in.state(request)
+
+    async def _sign_in_begin(self, request: web.Request) -> web.Response:
+        return await self._parts.sign_in.begin(request)
+
+    async def _sign_in_callback(self, request: web.Request) -> web.Response:
+        return await self._parts.sign_in.callback(request)
+
+    async def _sign_in_end(self, request: web.Request) -> web.Response:
+        return await self._parts.sign_in.end(request)
 
     async def _act_page(self, request: web.Request) -> web.Response:
         return self._asset("act.html", request)
-
-    async def _session(self, request: web.Request) -> web.Response:
-        """Let a browser in by a cookie, for a token in the header: in no address, it is in no log of a proxy."""
-        _, _, token = request.headers.get("Authorization", "").partition(" ")
-        response = web.json_response({}, headers=_NOT_KEPT)
-        if token.strip():
-            self._begin_session(request, token.strip(), response)
-        return response
-
-    def _begin_session(
-        self, request: web.Request, token: str, response: web.StreamResponse | web.HTTPException
-    ) -> None:
-        guard, remote = self._parts.guard, request.remote or ""
-        session = guard.session(token, remote)
-        if session is not None:
-            response.set_cookie(
-                COOKIE,
-                session.cookie,
-                httponly=True,
-                samesite="Strict",
-                secure=guard.is_private(remote, request.headers, is_tls=request.secure),
-                path="/",
-                max_age=guard.session_s,
-            )
 
     async def _static(self, request: web.Request) -> web.Response:
         return self._asset(request.match_info["path"], request)

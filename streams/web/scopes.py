@@ -11,7 +11,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -55,6 +55,8 @@ SESSION_FORM: Final = re.compile(r"([0-9]{1,12})\.([0-9a-f]{64})(?:\.([a-z0-9._-
 LOCAL_NAME: Final = "local token"
 #: Before the name of an issued token, where a record says by whom; no setting begins so.
 ISSUED: Final = "token/"
+#: Before the name of a person; no setting and no token begins so.
+PERSON: Final = "person/"
 UNBOUND: Final = TokenBounds()
 
 
@@ -69,6 +71,27 @@ class Caller:
     bounds: TokenBounds = UNBOUND
     expires_ms: int | None = None  # when its token does
     proven_by: str = ""  # where it was no token
+    session: str = ""  # the hash of the session of a person
+    #: Scopes of a person that hold within teams alone.
+    team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)
+
+    @property
+    def teams(self) -> frozenset[str] | None:
+        """The teams whose figures it may see; None: all of them."""
+        return self.team_bounds.get(Scope.READ) or frozenset(self.bounds.teams) or None
+
+    def is_bound(self, scope: Scope) -> bool:
+        """Whether a scope holds for a part of what there is."""
+        return self.bounds != UNBOUND or scope in self.team_bounds
+
+    def within(self, scope: Scope) -> Caller:
+        """The same client with the bounds that one scope has."""
+        teams = self.team_bounds.get(scope)
+        return self if teams is None else replace(self, bounds=TokenBounds(teams=tuple(sorted(teams))))
+
+    def only(self, scopes: frozenset[Scope]) -> Caller:
+        """The same client with no other scopes."""
+        return replace(self, scopes=self.scopes & scopes)
 
     def has(self, scope: Scope) -> bool:
         """Whether it has a scope."""
@@ -83,6 +106,16 @@ class Caller:
     def is_issued(self) -> bool:
         """Whether its token is one of `trainfare tokens`."""
         return self.token.startswith(ISSUED)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether somebody has signed in."""
+        return self.token.startswith(PERSON)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it is somebody in particular, as whoever shows a shared token is not."""
+        return self.is_issued or self.is_person
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,11 @@ def to_confirm(
     found = None if event is None else waiting_request(event)
     if found is None or found.confirmed_by or now_ms >= found.until_ms:
         raise ApiError(404, "id: no request of this id waits; GET /api/v1/approvals lists them", "no_such_request", field="id")  # fmt: skip
-    if not caller.is_issued:
+    if not caller.is_identity:
         raise ApiError(
-            403, "a shared token is nobody in particular: confirm with an issued one", "not_second"
+            403,
+            "a shared token is nobody in particular: sign in, or confirm with an issued one",
+            "not_second",
         )
     if caller.token == found.by:
         raise ApiError(403, "whoever asked for it does not confirm it: another person does", "not_second")

@@ -18,7 +18,6 @@ from streams.web.errors import ApiError
 from streams.web.scopes import (
     OPEN_ON_LOOPBACK,
     SESSION_FORM,
-    UNBOUND,
     Caller,
     EndedTokenError,
     IssuedRecords,
@@ -28,6 +27,7 @@ from streams.web.scopes import (
     Tokens,
     TokensNotReadError,
 )
+from streams.web.sign_in.people import PERSON_COOKIE, People
 from streams.web.token_guesses import TokenGuesses
 
 COOKIE: Final = "trainfare_session"
@@ -70,13 +70,14 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-def check_bind(settings: WebSettings) -> None:
+def check_bind(settings: WebSettings, *, people_sign_in: bool = False) -> None:
     """Check the listening address.
 
     Raises:
         WrongUseError: Others can reach it, and no token is set.
     """
-    if not is_loopback(settings.bind) and not settings.tokens() and not settings.require_token:
+    is_closed = settings.tokens() or settings.require_token or people_sign_in
+    if not is_loopback(settings.bind) and not is_closed:
         raise WrongUseError(
             f"web.bind {settings.bind} can be reached by others: set web.token too (TRAINFARE_WEB_TOKEN), "
             "or web.require_token = true where tokens are issued (trainfare tokens), or bind to 127.0.0.1"
@@ -98,6 +99,7 @@ class RequestGuard:
         wall_ms: The time of day, by which sessions of the page end, and issued tokens.
         issued: The records of issued tokens.
         filed: Those of a file.
+        people: Who signs in; None: nobody.
     """
 
     def __init__(
@@ -108,10 +110,12 @@ class RequestGuard:
         wall_ms: Callable[[], int] = lambda: 0,
         issued: IssuedRecords = dict,
         filed: Mapping[bytes, ControlEvent] | None = None,
+        people: People | None = None,
     ) -> None:
+        self._people = people
         self._tokens = Tokens(settings, local_token, IssuedTokens(issued, filed or {}), wall_ms)
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
-        is_closed = settings.tokens() or settings.require_token or self._hosts is None
+        is_closed = settings.tokens() or settings.require_token or self._hosts is None or people is not None
         self._open = frozenset[Scope]() if is_closed else OPEN_ON_LOOPBACK
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._session_ms = settings.session_ms
@@ -121,8 +125,8 @@ class RequestGuard:
 
     @property
     def may_write(self) -> bool:
-        """Whether any token may act or limit."""
-        return self._tokens.grant(Scope.ACT, Scope.LIMIT)
+        """Whether any token, or anybody who signs in, may act or limit."""
+        return self._people is not None or self._tokens.grant(Scope.ACT, Scope.LIMIT)
 
     @property
     def issued(self) -> IssuedTokens:
@@ -174,7 +178,8 @@ class RequestGuard:
         """
         address = group_of(remote)
         scopes = frozenset({needed}) if isinstance(needed, Scope) else needed
-        if scopes is not None and scopes <= _WRITING and not self._tokens.grant(*scopes):
+        is_off = self._people is None and scopes is not None and not self._tokens.grant(*scopes)
+        if is_off and scopes is not None and scopes <= _WRITING:
             raise ApiError(403, WRITE_OFF.format(scope=_named(scopes)), "acting_off")
         # An issued token closes what is open on loopback, as one of the settings does.
         open_now = frozenset[Scope]() if self._tokens.issued.are_some else self._open
@@ -186,19 +191,18 @@ class RequestGuard:
         if wait_s:
             raise _too_many_guesses(wait_s)
         if not caller.token:
+            sign_in = "" if self._people is None else "sign in by the page, or "
             raise ApiError(
                 401,
-                f"show a token with the scope {_named(scopes)}: Authorization: Bearer ...; it is web.token of the worker, "
+                f"{sign_in}show a token with the scope {_named(scopes)}: Authorization: Bearer ...; it is web.token of the worker, "
                 "or in the file `token` of its data directory",
             )
-        if not scopes & caller.scopes:
-            raise ApiError(403, f"this token does not have the scope {_named(scopes)}")
-        if caller.bounds != UNBOUND and path not in OF_BOUND:
-            raise ApiError(
-                403,
-                "this token is bound to what it may name, and what is asked for is for all",
-                Reason.beyond_token,
-            )
+        own = scopes & caller.scopes
+        if not own:
+            what = "this token" if not caller.is_person else f"the role of {caller.token}"
+            raise ApiError(403, f"{what} does not have the scope {_named(scopes)}")
+        if path not in OF_BOUND and all(caller.is_bound(each) for each in own):
+            raise _for_all(caller)
         return caller
 
     def _shown(
@@ -220,6 +224,12 @@ class RequestGuard:
                     return nobody, False
                 raise
             return (found, False) if found else (nobody, True)
+        if self._people is not None and not is_open:
+            person, is_wrong = self._people.of_proxy(headers, address)
+            if person is None and not is_wrong and (cookie := cookies().get(PERSON_COOKIE, "")):
+                person = self._people.of_cookie(cookie, address, headers)
+            if person is not None or is_wrong:
+                return person or nobody, is_wrong
         # A browser sends its cookie long after the token has changed: on a public path that is no guess.
         session = "" if is_open else cookies().get(COOKIE, "")
         if not session:
@@ -246,6 +256,8 @@ class RequestGuard:
         """Return for how long the caller's session goes on; a token has no end, and a shorter setting holds at once."""
         if caller.until_ms is None:
             return FOREVER_MS
+        if self._people is not None and not self._people.goes_on(caller):
+            return 0
         left_ms = caller.until_ms - self._wall_ms()
         return left_ms if left_ms <= self._session_ms else 0
 
@@ -288,6 +300,18 @@ def tokens_not_read() -> ApiError:
     """What answers where a token may be an issued one, and these are not read yet."""
     return ApiError(
         503, "issued tokens are read from the topic `controls`, which is not done yet", "starting"
+    )
+
+
+def _for_all(caller: Caller) -> ApiError:
+    if caller.is_person:
+        return ApiError(
+            403,
+            f"the role of {caller.token} is bound to teams, and what is asked for is of all: rows are not kept apart by team yet",
+            "beyond_role",
+        )
+    return ApiError(
+        403, "this token is bound to what it may name, and what is asked for is for all", Reason.beyond_token
     )
 
 

@@ -16,6 +16,7 @@ from schemas.release import release
 from sinks.clickhouse import ClickHouseStore
 from streams.calendar import PLAIN, Calendar
 from streams.config.live import CiSettings, WebSettings
+from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
 from streams.engine.reference_log import Standing
 from streams.errors import TrainfareError
@@ -47,6 +48,8 @@ from streams.web.routes import Parts, Routes
 from streams.web.scopes import IssuedRecords
 from streams.web.security import Needed, RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts
+from streams.web.sign_in.endpoint import SignInEndpoint
+from streams.web.sign_in.people import people_of
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
@@ -58,6 +61,7 @@ logger = logging.getLogger(__name__)
 _STOP_WITHIN_S = 2.0
 #: The speed of the clock of a store that nobody meters into: its figures stay those of its last instant.
 AT_REST: Final = 0.0
+_NOBODY: Final = SignInSettings()
 
 
 class WebServer:
@@ -91,8 +95,10 @@ class WebServer:
         patience: Timeouts = PATIENCE,
         shown_settings: Mapping[str, Any] | None = None,
         calendar: Calendar = PLAIN,
+        sign_in: SignInSettings = _NOBODY,
     ) -> None:
-        check_bind(settings)
+        people = people_of(sign_in, settings.session_ms, wall_ms)
+        check_bind(settings, people_sign_in=people is not None)
         self._settings = settings
         self._readers = [
             StoreReader(store, "web"),
@@ -109,7 +115,7 @@ class WebServer:
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
         job_list = JobList(self._readers[0], figures)
-        guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued, filed)
+        guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued, filed, people)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:
@@ -156,6 +162,7 @@ class WebServer:
                 otlp=OtlpEndpoint(ingest),
                 receivers=ReceiverEndpoint(receivers, now_ms),
                 bills=self._bills,
+                sign_in=SignInEndpoint(sign_in, people, guard, settings.public_url, now_ms, wall_ms),
                 calendar=calendar,
                 act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
                 version=release(),

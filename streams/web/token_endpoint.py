@@ -58,6 +58,9 @@ class TokenEndpoint:
                 **_bounds(caller.bounds._asdict()),
                 "expires_ms": caller.expires_ms,
                 "address": caller.address,
+                "proven_by": caller.proof,
+                "team_bounds": {scope: sorted(teams) for scope, teams in caller.team_bounds.items()},
+                "session_until_ms": caller.until_ms,
             }
         )
 

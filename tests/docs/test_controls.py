@@ -27,8 +27,8 @@ _LINE = re.compile(r"^\{.*\}$", re.MULTILINE)
 _BODY = re.compile(r"api/v1/controls.*? -d '(\{.*\})'", re.DOTALL)
 _SHELL = re.compile(r"'\$\(\(.*?\)\)'")
 _TABLES = re.compile(r"^\[\[(\w+)\]\]", re.MULTILINE)
-#: Tables of files that are no controls; `tests/bills` load their examples.
-_OTHERS = {"commitment"}
+#: Tables of files that are no controls; tests of theirs load them.
+_OTHERS = {"commitment", "roles"}
 
 
 def pages() -> Iterator[Path]:

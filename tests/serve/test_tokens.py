@@ -73,7 +73,7 @@ def test_whoami_says_whose_it_is(running: Running, vision: str) -> None:
     env = {"TRAINFARE_WEB_TOKEN": vision}
     done = trainfare("whoami", "--url", f"http://127.0.0.1:{running.port}", env=env)
     assert done.code == 0, done.err
-    assert "token/vision-jobs (issued)" in done.out
+    assert "token/vision-jobs (issued token)" in done.out
     assert "teams vision; sources sdk" in done.out
     assert "nobody's in particular" in trainfare("whoami", "--data", running.data).out
 

@@ -12,6 +12,7 @@ import aiohttp
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
+from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
 from streams.engine.reference_log import Standing
 from streams.web.connections import PATIENCE, Timeouts
@@ -68,6 +69,8 @@ async def serving(
     wall_ms: int = WALL_MS,
     speed: float = 1,
     docs_url: str = "",
+    sign_in: SignInSettings | None = None,
+    clock: Callable[[], int] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -83,10 +86,11 @@ async def serving(
         controls=controls,
         standing=lambda: standing or {},
         events=events,
-        wall_ms=lambda: wall_ms,
+        wall_ms=clock or (lambda: wall_ms),
         speed=speed,
         receivers=lambda: receivers,
         docs_url=docs_url,
+        sign_in=sign_in or SignInSettings(),
     )
     await server.start()
     try:

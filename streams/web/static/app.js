@@ -12,6 +12,7 @@ import { Alerts } from "./alerts.js";
 import { Acts } from "./acts.js";
 import { Budgets } from "./budgets.js";
 import { openByLink, showUnlock } from "./unlock.js";
+import { learn } from "./sign_in.js";
 import { JobView } from "./jobview.js";
 import { Pages } from "./pages.js";
 import { here } from "./route.js";
@@ -199,7 +200,7 @@ byId("zone").addEventListener("click", () => showLocal(!isLocal()));
 
 showZone();
 route();
-openByLink().then(() => {
+Promise.all([openByLink(), learn()]).then(() => {
   started = true;
   if (!byId("board").hidden) list.ask();
   feed.start();

@@ -20,13 +20,13 @@ export async function get(path, { signal } = {}) {
   throw Object.assign(new Error(words), { status: answer.status });
 }
 
-/** Send JSON with a token; throws as `get` does. */
+/** Send JSON with a token, or by the cookie of whoever is signed in; throws as `get` does. */
 export async function post(path, value, token) {
   let answer;
   try {
     answer = await fetch(`api/v1/${path}`, {
       method: "POST",
-      headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+      headers: { Accept: "application/json", "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) },
       body: JSON.stringify(value),
       cache: "no-store",
     });

@@ -2,6 +2,7 @@
 
 import { byId, h, say } from "./dom.js";
 import { post } from "./feed.js";
+import { wayIn } from "./sign_in.js";
 
 const GIVEN = "#token=";
 /** Where the worker leads whose link had a wrong token. */
@@ -31,9 +32,11 @@ export function showUnlock(locked) {
   const form = byId("unlock");
   form.hidden = !locked;
   if (!locked || form.children.length) return;
+  const way = wayIn();
   const input = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true });
   const words = h("label", { for: "token" }, "This worker asks for its token (setting ", h("code", {}, "web.token"), ").");
-  const wrong = h("p", { role: "alert", hidden: !refused }, refused);
+  const wrong = h("p", { role: "alert", hidden: !refused && !way?.refused }, refused || way?.refused);
+  if (way) form.append(way.link, h("span", { class: "sub" }, "or"));
   form.append(words, h("input", { type: "text", autocomplete: "username", value: "trainfare", hidden: true, "aria-hidden": "true" }), input, h("button", { type: "submit" }, "Show the figures"), wrong);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -6,6 +6,7 @@ import { ask } from "../ask.js";
 import { Answer } from "./query_answer.js";
 import { fromAddress, Parameters, toAddress } from "./query_parameters.js";
 import { Tables } from "./query_tables.js";
+import { may } from "../sign_in.js";
 
 const KEY = "trainfare.query-token";
 const UNTIL = `${KEY}.until-ms`;
@@ -187,7 +188,7 @@ export class Page {
     const { json, fault } = this.parameters.sent();
     if (fault) return this.fail(fault);
     const token = await this.token();
-    if (!token) return;
+    if (token === null) return;
     this.running = new AbortController();
     this.cancelButton.hidden = false;
     this.runButton.disabled = true;
@@ -244,12 +245,13 @@ export class Page {
     if (Number(sessionStorage.getItem(UNTIL) ?? Infinity) < Date.now()) sessionStorage.removeItem(KEY);
     const kept = sessionStorage.getItem(KEY);
     if (kept) return kept;
+    if (may("query")) return ""; // the cookie says who asks
     const given = await ask("SQL needs a token of its own", [{ name: "token", label: `Token with ${WORDS}`, type: "password", required: true }], "Run");
     return given?.token ?? null;
   }
 
   keep(token, sql, values) {
-    sessionStorage.setItem(KEY, token);
+    if (token) sessionStorage.setItem(KEY, token);
     sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
     const key = keyOf(sql, values);
     const others = remembered().filter((each) => keyOf(each.sql, each.values) !== key);
@@ -311,7 +313,7 @@ function store(queries) {
 async function post(body, token, signal) {
   let response;
   try {
-    response = await fetch("api/v1/query", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body, cache: "no-store", signal });
+    response = await fetch("api/v1/query", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) }, body, cache: "no-store", signal });
   } catch (fault) {
     if (fault.name === "AbortError") throw fault;
     throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });

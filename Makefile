@@ -124,8 +124,8 @@ peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fet
 # The two small ones are parts of the first, for the image: what runs, and what builds the package itself. That of the
 # documentation site stands apart: nothing of it is imported by the project or its tests.
 lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock, -build.lock and -docs.lock anew.
-	@$(COMPILE) --extra embedded --extra jit --extra pdf --extra oidc --extra test --extra dev pyproject.toml --output-file requirements.lock
-	@$(COMPILE) --constraint requirements.lock --extra embedded --extra oidc pyproject.toml --output-file requirements-runtime.lock
+	@$(COMPILE) --extra embedded --extra jit --extra pdf --extra oidc --extra sealed --extra test --extra dev pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --constraint requirements.lock --extra embedded --extra oidc --extra sealed pyproject.toml --output-file requirements-runtime.lock
 	@printf '%s\n' setuptools numba llvmlite numpy | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
 	@echo 'mkdocs-material>=9.8,<10' | $(COMPILE) --constraint requirements.lock - --output-file requirements-docs.lock >/dev/null
 
@@ -178,7 +178,7 @@ manifests:  ## Render deploy/kubernetes/trainfare.yaml from the Helm chart (HELM
 
 docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
-	@$(BIN)/python -m streams.config.page sign_in > docs/settings_sign_in.md
+	@$(BIN)/python -m streams.config.page access > docs/settings_access.md
 	@$(BIN)/python -m streams.web.matrix_page > docs/access_matrix.md
 	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md

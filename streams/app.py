@@ -21,6 +21,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
+from streams.address_keys import address_keys
 from streams.clock import Clock, SystemClock
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels._jit import are_compiled
@@ -140,6 +141,7 @@ def requester_of(
     secret = actions.webhook_secret or alerts.webhook_secret
     options = ActionOptions(
         mode=actions.mode,
+        address_keys=address_keys(settings.at_rest.keys),
         webhook=None if actions.webhook is None else actions.webhook.get_secret_value(),
         secrets=() if secret is None else tuple(secret.get_secret_value().split()),
         grace_ms=actions.grace_ms,
@@ -299,7 +301,22 @@ class Worker:
         shard = replace(shard_settings(meter), partitions=kafka.partitions, canary=proof)
         factory = await asyncio.to_thread(engine, shard)
         notifier = notifier_of(self._settings, store, MessageTime(self._clock))
-        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
+        keys = address_keys(self._settings.at_rest.keys)
+        if keys is None:
+            logger.info(
+                "addresses of receivers are kept in the log as they come: at_rest.key is not set",
+                extra={"runbook": "docs/at_rest.md#a-key"},
+            )
+        worker = Meter(
+            kafka,
+            shard,
+            options,
+            store,
+            factory,
+            dead_letters=dead_letters,
+            notifier=notifier,
+            address_keys=keys,
+        )
         self._standing = lambda: worker.shard_manager.reference.controls
         self._issued = lambda: worker.reader.tokens
         self._requests = lambda: worker.reader.requests

@@ -12,6 +12,7 @@ import typer
 
 from schemas.escaping import visible
 from schemas.events import ControlEvent
+from streams.address_keys import address_keys
 from streams.cli.faults import FAILED
 from streams.cli.files import must_exist
 from streams.cli.options import UrlOption
@@ -121,6 +122,7 @@ def _sent_from_here(
 ) -> list[dict[str, Any]]:
     from streams.engine.alerts.controls import Controls
     from streams.notify.from_settings import notifier_options
+    from streams.notify.opened_addresses import opened_addresses
     from streams.notify.receiver_check import ReceiverCheck
 
     if controls:
@@ -129,7 +131,12 @@ def _sent_from_here(
         from streams.transport.controls_log import read_controls  # loads Kafka clients
 
         events = read_controls(settings.kafka)
-    sender = ReceiverCheck(Controls.from_events(events).address_of, notifier_options(settings), SystemClock())
+    keys, controls_read = address_keys(settings.at_rest.keys), Controls.from_events(events)
+    sender = ReceiverCheck(
+        lambda of: opened_addresses(controls_read.address_of(of), keys),
+        notifier_options(settings),
+        SystemClock(),
+    )
     reason = sender.nobody(owner)
     if reason:
         raise TrainfareError(f"nothing is sent: {reason} (by the settings of {tested})")

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import structs
 
 from schemas.escaping import visible
+from streams.address_keys import AddressKeys, address_keys, has_sealed
 from streams.cli.faults import DIFFERENT
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
@@ -18,6 +20,7 @@ from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 from streams.topics import Topic
 
 if TYPE_CHECKING:
+    from streams.controls.file import FileRecord
     from streams.controls.plan import ApplyPlan, ControlChange
 
 _FAULTS_SHOWN: Final = 20
@@ -89,7 +92,13 @@ def apply(
             "--check checks the files alone\n"
         )
     check_topics(settings.kafka, connect(settings.kafka))
-    plan = plan_of(found.records, controls_by_key(settings.kafka), source, now_ms, prune=prune)
+    in_force, keys = controls_by_key(settings.kafka), address_keys(settings.at_rest.keys)
+    if keys is None and any(has_sealed(each.value) for each in in_force.values()):
+        raise WrongUseError(
+            "addresses in force are sealed, and this would write plain ones: set at_rest.key (TRAINFARE_AT_REST_KEY_FILE) as workers have it"
+        )
+    records = found.records if keys is None else [_sealed(each, keys) for each in found.records]
+    plan = plan_of(records, in_force, source, now_ms, prune=prune)
     _refuse(plan.faults)
     if form is OutputFormat.table:
         _show(plan)
@@ -112,6 +121,13 @@ def apply(
             value = None if change.record is None else change.record.value
             producer.send(Topic.CONTROLS, change.key, value)
     _say(form, f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}")
+
+
+def _sealed(record: FileRecord, keys: AddressKeys) -> FileRecord:
+    """The record with its addresses sealed; by one key the same are the same, so that nothing is published twice."""
+    value = keys.sealed_record(record.value)
+    event = structs.replace(record.event, value=keys.sealed_value(record.event.value))
+    return record._replace(value=value, event=event)
 
 
 def _refuse(faults: list[str] | tuple[str, ...]) -> None:

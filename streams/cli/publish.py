@@ -17,6 +17,7 @@ import typer
 from schemas.escaping import visible
 from schemas.ignored_fields import IgnoredFields
 from schemas.wire_types import MAX_KEY_BYTES
+from streams.address_keys import AddressKeys, address_keys
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
@@ -74,18 +75,25 @@ def publish(
     from streams.cli.lateness import warning  # loads the engine
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
+    keys = address_keys(settings.at_rest.keys)
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
         lateness = _lateness(settings)
         for file in files:
             for number, event in _numbered(file, prefix):
                 lateness.add(f"{file} line {number}", *event)
-                producer.send(*event)
+                producer.send(*_sealed(event, keys))
                 advance(1)
     if said := warning(lateness, total):
         sys.stderr.write(f"trainfare: {visible(said)}\n")
     for sentence in ignored.sentences():
         sys.stderr.write(f"trainfare: {sentence}\n")
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def _sealed(event: _Outgoing, keys: AddressKeys | None) -> _Outgoing:
+    if keys is None or event.topic != Topic.CONTROLS or event.value is None:
+        return event
+    return event._replace(value=keys.sealed_record(event.value))
 
 
 def _checked(files: Sequence[Path], settings: Settings, now_ms: int) -> tuple[int, IgnoredFields]:

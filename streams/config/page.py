@@ -1,4 +1,4 @@
-"""Writes docs/settings.md, and a page for each of `OWN_PAGES`, from the settings models, so that they always agree with the code."""
+"""Writes docs/settings.md and docs/settings_access.md from the settings models, so that they always agree with the code."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) an
 This page is generated: `python -m streams.config.page > docs/settings.md`.
 """
 
-#: Groups with a page of their own, docs/settings_GROUP.md.
-OWN_PAGES: Final = ("sign_in",)
-_OWN_HEAD: Final = """# Settings of {group}
+#: Groups that stand on a page of their own.
+ACCESS: Final = ("sign_in", "at_rest")
+_ACCESS_HEAD: Final = """# Settings of access
 
-How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page {group}`.
+Signing in, and what is sealed at rest. How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page access > docs/settings_access.md`.
 """
 
 _FORMER = """
@@ -58,11 +58,11 @@ Under both names at once it is refused. `trainfare config check` and [`trainfare
 
 
 def render() -> str:
-    """The first page, which has all groups but those with one of their own."""
+    """The first page, which has all groups but those of access."""
     parts = [_HEAD]
     for group in groups():
-        if group in OWN_PAGES:
-            parts.append(f"\n## [{group}]\n\n{_summary(group)} [Its settings](settings_{group}.md)\n")
+        if group in ACCESS:
+            parts.append(f"\n## [{group}]\n\n{_summary(group)} [Its settings](settings_access.md#{group})\n")
         else:
             parts.append(_section(group))
     parts.append(_FORMER)
@@ -70,9 +70,9 @@ def render() -> str:
     return "".join(parts)
 
 
-def render_own(group: str) -> str:
-    """The page of a group that has one of its own."""
-    return f"{_OWN_HEAD.format(group=group)}{_section(group)}"
+def render_access() -> str:
+    """The page of access."""
+    return "".join((_ACCESS_HEAD, *map(_section, ACCESS)))
 
 
 def _summary(group: str) -> str:
@@ -119,4 +119,4 @@ def _allowed(field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_own(sys.argv[1]) if len(sys.argv) > 1 else render())
+    sys.stdout.write(render_access() if sys.argv[1:] == ["access"] else render())

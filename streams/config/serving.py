@@ -1,4 +1,4 @@
-"""The settings of the log of `trainfare serve` and of signing in; part of `streams.config.settings`."""
+"""The settings of the log of `trainfare serve`, of signing in and of what is sealed at rest; part of `streams.config.settings`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import Field, SecretStr, field_validator
 
 from streams.config.live import Group, is_loopback, link_base
 
+#: Of a key that seals addresses.
+KEY_MIN_CHARS = 32
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}", re.ASCII)
 
 
@@ -27,6 +29,31 @@ class ServeSettings(Group):
         ge=0,
         description="The oldest events are dropped when the log is larger; `0`: never.",
     )
+
+
+class AtRestSettings(Group):
+    """The key that seals addresses in the log."""
+
+    key: SecretStr | None = Field(
+        default=None,
+        description="Seals addresses in what `publish` and `apply` write, and opens them in workers: at least 32 characters, e.g. of "
+        "`openssl rand -hex 32`. Several keys are separated by spaces or lines: the first seals, all open. Without one addresses are "
+        "kept as they come.",
+    )
+
+    @property
+    def keys(self) -> str | None:
+        """The keys as text, for those who make them."""
+        return None if self.key is None else self.key.get_secret_value()
+
+    @field_validator("key")
+    @classmethod
+    def _hard_to_guess(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and min(map(len, key.get_secret_value().split()), default=0) < KEY_MIN_CHARS:
+            raise ValueError(
+                f"expected keys of at least {KEY_MIN_CHARS} characters, e.g. of `openssl rand -hex 32`"
+            )
+        return key
 
 
 class SignInSettings(Group):

@@ -18,7 +18,7 @@ from streams.config.live import (
     Group,
     WebSettings,
 )
-from streams.config.serving import ServeSettings, SignInSettings
+from streams.config.serving import AtRestSettings, ServeSettings, SignInSettings
 
 MIB_BYTES = 2**20
 
@@ -319,6 +319,7 @@ class Settings(Group):
     actions: ActionSettings = ActionSettings()
     web: WebSettings = WebSettings()
     sign_in: SignInSettings = SignInSettings()
+    at_rest: AtRestSettings = AtRestSettings()
     query: QuerySettings = QuerySettings()
     calendar: CalendarSettings = CalendarSettings()
     ci: CiSettings = CiSettings()

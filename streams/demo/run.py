@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from schemas.durations import HOUR_MS
 from sinks.clickhouse import ClickHouseStore
+from streams.address_keys import address_keys
 from streams.app import engine, notifier_of, open_store, shard_settings
 from streams.clock import Clock
 from streams.config.settings import Settings
@@ -182,6 +183,7 @@ class _Demo:
             factory,
             origin=LogOrigin(watermarks=watermarks),
             notifier=notifier_of(settings, self._store, self._clock),
+            address_keys=address_keys(settings.at_rest.keys),
         )
         self._watch = StatusCollector(
             meter.shard_manager,

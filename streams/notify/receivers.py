@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 
+from streams.address_keys import cannot_open, is_sealed
 from streams.engine.alerts.alert import Address
 from streams.notify.channels.channels import CHANNEL_OF, CHANNELS, can_send
 from streams.notify.channels.webhook import WebhookChannel
@@ -37,6 +38,8 @@ class Receivers:
 
     def unsupported(self, receiver: Receiver) -> str:
         """Why it gets no message by these settings; empty: it does."""
+        if is_sealed(receiver.url):
+            return cannot_open(receiver.url)
         return CHANNEL_OF[receiver.kind].unsupported(self._options)
 
     def of(self, owner: str, team: str = "") -> dict[str, Receiver]:

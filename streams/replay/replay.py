@@ -18,6 +18,7 @@ from schemas.events import Event
 from schemas.ignored_fields import IgnoredFields
 from schemas.invalid import Invalid
 from sinks.clickhouse import ClickHouseStore
+from streams.address_keys import address_keys
 from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
@@ -201,7 +202,14 @@ class _Replay:
             watermarks=self._watermarks,
         )
         return Meter(
-            kafka, shard, options, self._store, engine(shard), origin=origin, notifier=self._notifier
+            kafka,
+            shard,
+            options,
+            self._store,
+            engine(shard),
+            origin=origin,
+            notifier=self._notifier,
+            address_keys=address_keys(self._settings.at_rest.keys),
         )
 
     def _book(self) -> PriceBook:

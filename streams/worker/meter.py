@@ -5,26 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.events import ControlEvent
-from schemas.validate_controls import ACK
 from sinks.port import Store
+from streams.address_keys import AddressKeys
 from streams.config.settings import KafkaSettings
-from streams.engine.alerts.alert import Address, Alert
-from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.alerts.ledger_rule_records import settings_of
+from streams.engine.alerts.alert import Address
 from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import ReferenceLog, Standing
-from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import operator_of
-from streams.engine.rules.price_jump import RULE as PRICE_JUMP
+from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
-from streams.notify.escalations import EscalationOf
-from streams.notify.incident_hold import IncidentSettings
 from streams.notify.notifier import Notifier
 from streams.transport.faults import explained, is_explained
 from streams.transport.faust_types import TP
@@ -32,6 +24,7 @@ from streams.transport.meter_app import Hooks, MeterApp, new_meter_app
 from streams.transport.options import FetchOptions
 from streams.transport.security import librdkafka_config
 from streams.worker.ingest.watermarks import KafkaWatermarks, ReplayWatermarks
+from streams.worker.newest_controls import NewestControls
 from streams.worker.options import ShardManagerOptions
 from streams.worker.reference.reference_reader import ReferenceChanges, ReferenceReader
 from streams.worker.shard_manager import ShardManager
@@ -68,84 +61,6 @@ class LogOrigin:
 NotifierOf = Callable[[Callable[[str], Sequence[Address]]], Notifier]
 
 
-class NewestControls:
-    """Looks up owners' addresses and acknowledgements in the newest controls."""
-
-    def __init__(self, reference: ReferenceLog, now_ms: Callable[[], int]) -> None:
-        self._reference = reference
-        self._now_ms = now_ms  # log time
-        self._acknowledged_until_ms: dict[str, float] = {}  # by alert
-        self._standing: Standing | None = None
-        self._controls = NO_CONTROLS
-
-    def of(self, owner: str) -> Sequence[Address]:
-        """The addresses that the owner's alerts are sent to."""
-        self.refresh()
-        return self._controls.address_of(owner)
-
-    def of_team(self, team: str) -> Sequence[Address]:
-        """The addresses that get the alerts of a team."""
-        self.refresh()
-        return self._controls.address_of_team(team)
-
-    def escalation_of(self, alert: Alert) -> EscalationOf | None:
-        """To whom a page goes on that nobody acknowledges; None: to nobody, or a silence covers it by now."""
-        self.refresh()
-        found = self._controls.escalation_of(alert.owner, alert.team)
-        if found is None or self._controls.may_silence(alert, self._now_ms()):
-            return None
-        return EscalationOf(found, self._acknowledged_until_ms.get(alert.alert_id, 0))
-
-    def is_acknowledged(self, alert_id: str) -> bool:
-        """Whether an acknowledgement covers the alert now."""
-        self.refresh()
-        return self._now_ms() < self._acknowledged_until_ms.get(alert_id, 0)
-
-    def is_silenced(self, alert: Alert) -> bool:
-        """Whether a silence may cover the alert now: what its row does not say is taken to match."""
-        self.refresh()
-        return self._controls.may_silence(alert, self._now_ms())
-
-    def incident_of(self, alert: Alert) -> IncidentSettings | None:
-        """By which settings the alert may be part of an incident, and who would be notified of that; None: it cannot."""
-        self.refresh()
-        of = settings_of(INCIDENT.name, self._controls.fleet_rules)
-        if not of.enabled:
-            return None
-        operator = operator_of(alert.shared_cause)
-        owner = self._controls.operators.get(operator, "") if operator else alert.owner
-        names_prices = settings_of(PRICE_JUMP.name, self._controls.fleet_rules).enabled
-        return IncidentSettings(int(of.thresholds["jobs"]), owner, names_prices)
-
-    def refresh(self) -> None:
-        """Read the newest controls and log those that are invalid."""
-        if self._reference.controls is not self._standing:
-            self._standing = self._reference.controls
-            self._controls = Controls.from_events(self._standing.values())
-            self._acknowledged_until_ms = acknowledged_until_ms(self._standing.values())
-            for fault in self._controls.faults:
-                kind, name, reason = fault
-                logger.warning(
-                    "control has no effect",
-                    extra={
-                        "control": f"{kind}/{name}",
-                        "reason": reason,
-                        "runbook": "docs/trouble.md#control-has-no-effect",
-                    },
-                )
-
-
-def acknowledged_until_ms(controls: Iterable[ControlEvent]) -> dict[str, float]:
-    """Until when each alert is acknowledged (ms since 1970), by its id."""
-    found: dict[str, float] = {}
-    for event in controls:
-        if event.kind == ACK:
-            alert_id, until_ms = str(event.value["alert_id"]), event.value.get("until_ms")
-            ends_ms = float(until_ms) if isinstance(until_ms, int) else math.inf
-            found[alert_id] = max(ends_ms, found.get(alert_id, 0))
-    return found
-
-
 class Meter:
     """One worker's meter. Call `run` once."""
 
@@ -160,6 +75,7 @@ class Meter:
         dead_letters: DeadLetterSink | None = None,
         origin: LogOrigin | None = None,
         notifier: NotifierOf | None = None,
+        address_keys: AddressKeys | None = None,
     ) -> None:
         self._kafka = kafka
         self._pace = CheckpointSchedule(options.checkpoint_interval_ms, options.now_ms())
@@ -189,7 +105,7 @@ class Meter:
         self.shard_manager = ShardManager(
             store, factory, lambda: self.app.meter_consumer, options, dead_letters, watermarks, reference
         )
-        self.addresses = NewestControls(self.shard_manager.reference, options.log_time.now_ms)
+        self.addresses = NewestControls(self.shard_manager.reference, options.log_time.now_ms, address_keys)
         self.notifier = None if notifier is None else notifier(self.addresses.of)
         if self.notifier is not None:
             self.notifier.look_up_acknowledged(self.addresses.is_acknowledged)

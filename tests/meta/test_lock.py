@@ -113,9 +113,10 @@ def test_the_locks_of_the_image_are_parts_of_the_lock(name: str) -> None:
 def test_the_image_runs_what_the_project_needs_and_no_tool_of_its_development() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in project["dependencies"]}
-    assert needed | wanted_by(project, ["embedded", "oidc"]) <= names_in(SMALL["runtime"])
+    assert needed | wanted_by(project, ["embedded", "oidc", "sealed"]) <= names_in(SMALL["runtime"])
     tools = wanted_by(
-        project, project["optional-dependencies"].keys() - {"embedded", "oidc", "jit", "docs", "pdf"}
+        project,
+        project["optional-dependencies"].keys() - {"embedded", "oidc", "sealed", "jit", "docs", "pdf"},
     )
     assert tools - DEVELOPMENT <= {"types-pyyaml"}
     assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools | wanted_by(project, ["jit", "pdf"]))

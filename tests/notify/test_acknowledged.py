@@ -6,7 +6,7 @@ from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Address
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
-from streams.worker.meter import NewestControls
+from streams.worker.newest_controls import NewestControls
 from tests.notify.scripted_sender import NOW_MS, SLACK, Office, an_alert, resolved, run
 
 REPEAT_MS = 4 * 3_600_000

@@ -17,7 +17,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.notify.channels.channels import Channels
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.notify.webhooks.sender import SendResult
-from streams.worker.meter import NewestControls
+from streams.worker.newest_controls import NewestControls
 from tests.notify.scripted_sender import NOW_MS, SECRET, Office, an_alert, resolved, run
 
 MINUTE_MS = 60_000

@@ -22,6 +22,7 @@ from standardwebhooks import Webhook
 
 from schemas.budget_tables import ACTIONS
 from sinks.clickhouse import ClickHouseStore
+from streams.address_keys import AddressKeys, address_keys
 from streams.clock import ManualClock, SystemClock
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender
@@ -446,6 +447,29 @@ def test_an_address_that_may_not_be_reached_is_refused(store: ClickHouseStore) -
         await play(life, fleet, 1, first=10)
         (refused,) = [each for each in asked(store, "state", "detail") if each[0] == "refused"]
         assert "meta-data" not in refused[1]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("key", "state"), [("k" * 32, "acknowledged"), ("j" * 32, "refused"), (None, "refused")]
+)
+def test_a_sealed_address_of_a_budget_is_opened_or_nothing_is_sent(
+    store: ClickHouseStore, key: str | None, state: str
+) -> None:
+    own = "https://own.example.com/hook"
+    sealed = AddressKeys("k" * 32).sealed("webhook", own)
+
+    async def scenario() -> None:
+        fleet, sender = Fleet(store, 1, 1000), ScriptedSender({})
+        options = ActionOptions("live", HOOK, (SECRET,), address_keys=address_keys(key))
+        mine = ("budget", "sweep", {**SWEEP[2], "webhook": sealed})
+        life = Life(store, ManualClock(T0), mine, actions=options, sender=sender)
+        await play(life, fleet, 1, first=10)
+        assert {each.url for each in sender.sent} == ({own} if state == "acknowledged" else set())
+        ended = [each for each in asked(store, "state", "detail") if each[0] != "requested"]
+        assert {each[0] for each in ended} == {state}
+        assert ("which at_rest.key does not have" in ended[0][1]) == (state == "refused")
 
     run(scenario())
 

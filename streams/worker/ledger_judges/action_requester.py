@@ -9,12 +9,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from schemas.budget_tables import ACTIONS
 from sinks.errors import SinkError
 from sinks.port import Store
+from streams.address_keys import AddressKeys, SealedAddressError, cannot_open, is_sealed
 from streams.clock import Clock
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.budget_actions import (
@@ -66,6 +68,7 @@ class ActionOptions:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     grace_ms: int = 300_000
     max_attempts: int = 8
+    address_keys: AddressKeys | None = None
 
 
 @dataclass(eq=False)
@@ -193,7 +196,10 @@ class ActionRequester:
 
     async def _send(self, request: _Request) -> SendResult:
         request.attempt += 1
-        url = request.action.subject.budget.webhook or self._options.webhook
+        try:
+            url = self._url(request)
+        except SealedAddressError as fault:
+            return SendResult("failed", 0, str(fault))
         if url is None or self._signer is None:
             missing = "actions.webhook" if url is None else "a webhook secret"
             return SendResult("failed", 0, f"{missing} is not set")
@@ -208,10 +214,21 @@ class ActionRequester:
         except Exception as fault:  # noqa: BLE001 - one request must not stop the others
             return SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
 
+    def _url(self, request: _Request) -> str | None:
+        own, keys = request.action.subject.budget.webhook, self._options.address_keys
+        if own is None:
+            return self._options.webhook
+        if keys is not None:
+            return keys.opened("webhook", own)
+        if is_sealed(own):
+            raise SealedAddressError(cannot_open(own))
+        return own
+
     def _after(self, request: _Request, result: SendResult) -> ActionRow | None:
         """The row of a final outcome; None: it is tried again."""
-        url = request.action.subject.budget.webhook or self._options.webhook or ""
-        detail = " ".join(filter(None, (shown(url), result.detail)))
+        detail = result.detail
+        with suppress(SealedAddressError):
+            detail = " ".join(filter(None, (shown(self._url(request) or ""), detail)))
         state = _STATES_OF.get(result.verdict)
         if state is None and request.attempt >= self._options.max_attempts:
             state, detail = EXPIRED, f"{detail}; given up after {request.attempt} attempts"

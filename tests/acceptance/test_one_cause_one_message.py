@@ -60,13 +60,17 @@ def _sent(alerts: Iterable[Any]) -> Iterable[tuple[str, str, int]]:
             yield each.rule, each.subject, (each.started_ms - T0_MS) // MINUTE_MS
 
 
-def test_tries_of_a_run_that_idle_are_told_three_times_and_then_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run_id", [None, "train"], ids=["by their name", "by their run"])
+def test_tries_of_a_run_that_idle_are_told_three_times_and_then_as_one(
+    tmp_path: Path, run_id: str | None
+) -> None:
     story = Story()
     for number in range(1, 7):
         begin = (number - 1) * 58
-        story.start(begin, f"train-{number}", "n0")
-        story.lives(f"train-{number}", range(begin, begin + 56), "n0", 0.0)
-        story.put("jobs", begin + 57.5, job_id=f"train-{number}", type="cancelled")
+        job_id = f"train-{number}" if run_id is None else f"{4710 + number}"
+        story.start(begin, job_id, "n0", **({} if run_id is None else {"run_id": run_id}))
+        story.lives(job_id, range(begin, begin + 56), "n0", 0.0)
+        story.put("jobs", begin + 57.5, job_id=job_id, type="cancelled")
     told = story.told(tmp_path)
     assert [rule for rule, _, _ in told] == ["idle_gpus"] * 3 + ["incident"]
     assert told[-1][1] == "idle_gpus/vision/ada/train"

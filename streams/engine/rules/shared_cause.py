@@ -33,10 +33,12 @@ def of_silence(job: AlertDimensions) -> str:
 
 
 def of_sweep(rule: str, job: AlertDimensions) -> str:
-    """The sweep whose jobs fire one rule at one time: an experiment of a team, or an owner's jobs of one numbered name."""
+    """The sweep whose jobs fire one rule: an experiment of a team, or an owner's jobs of one numbered name, else of one run.
+
+    Trials of a sweep may each be a run of their own, so a numbered name comes first.
+    """
     if job.experiment:
         return cause_text(SWEEP, rule, job.team, job.experiment)
     stem = stem_of(job.job_id)
-    if not stem or stem == job.job_id or not job.owner:
-        return ""
-    return cause_text(SWEEP, rule, job.team, job.owner, stem)
+    name = stem if stem != job.job_id else job.run_id
+    return cause_text(SWEEP, rule, job.team, job.owner, name) if name and job.owner else ""

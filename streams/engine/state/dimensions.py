@@ -22,7 +22,8 @@ class AlertDimensions(NamedTuple):
     gpu_type: str = ""
     purchase: str = ""
     gpu_milli: int = 0  # GPUs held now, in thousandths, for the summary
+    run_id: str = ""  # the run that its alerts may be one cause of
 
 
-MATCHED: Final = AlertDimensions._fields[:-1]
+MATCHED: Final = AlertDimensions._fields[:-2]
 """What a control can ask a job for."""

@@ -131,4 +131,5 @@ def dimensions_of(job: JobState) -> AlertDimensions:
         experiment=said.experiment or "",
         **fields,
         gpu_milli=gpu_milli,
+        run_id=said.run_id or "",
     )

@@ -33,6 +33,17 @@ def test_an_experiment_is_one_sweep_whatever_its_jobs_are_called() -> None:
     assert first == second != ""
 
 
+def test_jobs_without_a_number_are_known_by_their_run() -> None:
+    first, second, other = (
+        of_sweep("idle_gpus", RUN_8._replace(job_id=job_id, run_id=run_id))
+        for job_id, run_id in (("4711", "llama"), ("4720", "llama"), ("4711", "mistral"))
+    )
+    assert first == second != other != ""
+    assert of_sweep("idle_gpus", RUN_8._replace(run_id="a")) == of_sweep(
+        "idle_gpus", RUN_8._replace(run_id="b")
+    )
+
+
 @pytest.mark.parametrize(
     "job", [RUN_8._replace(owner=""), RUN_8._replace(job_id="run"), RUN_8._replace(job_id="8")]
 )

@@ -17,6 +17,7 @@ from schemas import (
     control_table,
     receipt_table,
     source_table,
+    token_use_table,
 )
 from schemas.column_types import (
     BYTES,
@@ -412,6 +413,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **clock_table.SCHEMAS,
     **balance_table.SCHEMAS,
     **change_tables.SCHEMAS,
+    **token_use_table.SCHEMAS,
     **bill_tables.SCHEMAS,
     **commitment_tables.SCHEMAS,
 }
@@ -477,6 +479,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **clock_table.KEYS,
     **balance_table.KEYS,
     **change_tables.KEYS,
+    **token_use_table.KEYS,
     **bill_tables.KEYS,
     **commitment_tables.KEYS,
 }

@@ -243,14 +243,16 @@ class RemoteReader:
         """
         return self._recorded("/api/v1/approvals", {"id": request_id})
 
-    def tokens(self) -> list[dict[str, Any]]:
-        """The issued access tokens, without their hashes.
+    def tokens(self) -> tuple[list[dict[str, Any]], str]:
+        """The issued access tokens, without their hashes, and which workers the last uses are of.
 
         Raises:
             TrainfareError: The token shown is no admin's, or the worker does not answer.
         """
         data = self._answer("GET", "/api/v1/tokens", {"Accept": "application/json"}, None)
-        return self._decoded(self._decoded(data, dict[str, msgspec.Raw])["tokens"], list[dict[str, Any]])
+        found = self._decoded(data, dict[str, msgspec.Raw])
+        whose = self._decoded(found["last_used_of"], str) if "last_used_of" in found else "this worker"
+        return self._decoded(found["tokens"], list[dict[str, Any]]), whose
 
     def whoami(self) -> dict[str, Any]:
         """Whose the token shown is, and what it may do.

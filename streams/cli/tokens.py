@@ -145,7 +145,10 @@ def list_(
         events = sorted(place.read().values(), key=lambda each: each.name)
         found: list[dict[str, Any]] = [{**each.value, "name": each.name} for each in events]
     else:
-        found = sorted(place.tokens(), key=lambda each: str(each["name"]))
+        listed, whose = place.tokens()
+        found = sorted(listed, key=lambda each: str(each["name"]))
+        if whose != "all workers":
+            sys.stderr.write(f"trainfare: the last uses are of {visible(whose)}\n")
     write(Grid(_COLUMNS, [_row(each, now_ms) for each in found]), form)
 
 

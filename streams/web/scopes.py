@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from pydantic import SecretStr
 
 from schemas.events import ControlEvent
 from schemas.validate_tokens import TOKEN_FORM, IssuedToken, TokenBounds, hash_of, issued_token, newest_of
 from streams.config.live import WebSettings
+from streams.web.token_uses import TokenUses
 
 
 class Scope(StrEnum):
@@ -126,13 +127,6 @@ class Session:
     until_ms: int
 
 
-class TokenUse(NamedTuple):
-    """When a token was used, and by which client."""
-
-    at_ms: int
-    address: str
-
-
 class IssuedTokens:
     """The issued tokens in force, by hash and by name; built anew when a record changes them."""
 
@@ -140,7 +134,7 @@ class IssuedTokens:
         self._records = records
         self._filed = filed
         self._standing: Mapping[bytes, ControlEvent] = filed
-        self._used: dict[str, TokenUse] = {}  # few: of issued ones alone
+        self.uses = TokenUses()
         self._built_of: Mapping[bytes, ControlEvent] | None = None
         self._by_hash: dict[str, IssuedToken] = {}
         self._by_name: dict[str, IssuedToken] = {}
@@ -164,14 +158,6 @@ class IssuedTokens:
         """
         self._check_read()
         return self._standing
-
-    def note_use(self, name: str, address: str, at_ms: int) -> None:
-        """Keep when and from where a token was used last."""
-        self._used[name] = TokenUse(at_ms, address)
-
-    def last_use(self, name: str) -> TokenUse | None:
-        """When and from where a token was used last, of this worker; None: it was not."""
-        return self._used.get(name)
 
     def grant(self, scopes: frozenset[Scope]) -> bool:
         """Whether one of them has one of the scopes, or may have."""
@@ -302,7 +288,7 @@ class Tokens:
         ends_ms = issued.hashes[hashed]
         if ends_ms is not None and self._wall_ms() >= ends_ms:
             raise EndedTokenError
-        self.issued.note_use(issued.name, address, self._wall_ms())
+        self.issued.uses.note(issued.name, address, self._wall_ms())
         return _issued_caller(issued, address, ends_ms)
 
     def session(self, given: str, until_ms: int) -> Session | None:
@@ -347,6 +333,8 @@ class Tokens:
         ]
         if not found:
             return None
+        if match[3] is not None and until_s * 1_000 > (now_ms := self._wall_ms()):
+            self.issued.uses.note(match[3], address, now_ms)
         return replace(found[0], scopes=found[0].scopes & {Scope.READ}, until_ms=until_s * 1_000)
 
     def _issued_key(self, hashed: str) -> bytes:

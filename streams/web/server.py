@@ -179,7 +179,10 @@ class WebServer:
         scopes |= routes.add_to(app)
         # A client that has left needs no response: its handler is cancelled.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_WITHIN_S)
+        # A process that writes no controls leaves its store as it is.
+        self._uses, self._notes_uses = guard.issued.uses, controls is not None
         self._looking: asyncio.Task[None] | None = None
+        self._storing: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -197,6 +200,8 @@ class WebServer:
             await self._runner.cleanup()
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
         self._looking = asyncio.create_task(self.queries.check_reader())
+        if self._notes_uses:
+            self._storing = asyncio.create_task(self._uses.keep_storing(self._readers[1]))
         self._bills.begin()
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
@@ -211,14 +216,16 @@ class WebServer:
 
     async def stop(self) -> None:
         """Disconnect stream listeners, finish responses, and stop listening."""
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in filter(None, (self._looking, self._storing)):
+            task.cancel()
         self.broadcaster.close()
         self._entrance.stop_listening()
         await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
         await self._bills.close()
         await self._entrance.close()
+        if self._notes_uses:
+            await self._uses.store_or_say(self._readers[1])
         await asyncio.gather(*(reader.close() for reader in self._readers))
 
 

@@ -21,9 +21,11 @@ from streams.web.errors import ApiError
 from streams.web.middleware import CALLER
 from streams.web.parameters import parameters
 from streams.web.request_body import json_body
-from streams.web.scopes import Caller, IssuedTokens, Scope, TokensNotReadError
+from streams.web.scopes import Caller, Scope, TokensNotReadError
 from streams.web.security import RequestGuard, tokens_not_read
+from streams.web.store_reader import StoreReader
 from streams.web.token_records import TokenConflictError, token_record
+from streams.web.token_uses import TokenUse
 
 
 class TokenParts(Protocol):
@@ -37,6 +39,11 @@ class TokenParts(Protocol):
     @property
     def controls(self) -> ControlEndpoint:
         """What writes records of `controls`."""
+        ...
+
+    @property
+    def estimates(self) -> StoreReader:
+        """What reads the store beside the page."""
         ...
 
 
@@ -65,14 +72,22 @@ class TokenEndpoint:
         )
 
     async def listed(self, request: web.Request) -> web.Response:
-        """Every issued token, without its hash.
+        """Every issued token, without its hash; where the store cannot say, the last uses are those of this worker.
 
         Raises:
             ApiError: They are not read yet.
         """
         parameters(request, set())
-        issued = self._parts.guard.issued
-        return json_answer({"tokens": [_shown(each, issued) for each in self._standing().values()]})
+        uses, whose = self._parts.guard.issued.uses, "all workers"
+        try:
+            used = await uses.of_all_workers(self._parts.estimates)
+        except ApiError:
+            used, whose = (
+                dict(uses.of_this_worker()),
+                "this worker, since its start: the store does not answer",
+            )
+        tokens = [_shown(each, used.get(each.name)) for each in self._standing().values()]
+        return json_answer({"tokens": tokens, "last_used_of": whose})
 
     async def write(self, request: web.Request) -> web.Response:
         """Issue, rotate or revoke a token.
@@ -136,9 +151,8 @@ def _bounds(value: Mapping[str, Any]) -> dict[str, list[str]]:
     return {name: list(value.get(name, ())) for name in BOUNDS}
 
 
-def _shown(event: ControlEvent, issued: IssuedTokens) -> dict[str, Any]:
+def _shown(event: ControlEvent, used: TokenUse | None) -> dict[str, Any]:
     value: Mapping[str, Any] = event.value
-    used = issued.last_use(event.name)
     return {
         "name": event.name,
         "scopes": list(value.get("scopes", ())),

@@ -89,6 +89,19 @@ def test_a_suspended_job_is_told_once_when_its_record_says(tmp_path: Path, use: 
     assert story.told(tmp_path) == [("held", "rests", 190)]
 
 
+def test_nodes_that_come_up_one_at_a_time_and_stay_unused_are_one_ticket(tmp_path: Path) -> None:
+    story = Story()
+    off = {"rule": "unallocated", "enabled": False}  # what all idle nodes cost is another thing
+    story.put("controls", 0, kind="rule", name="off", **off)
+    node = {"type": "provisioned", "gpu_count": 8, "gpu_type": "H100", "cluster": "c1", "instance_type": "p5"}
+    story.start(0, "steady", "n0")
+    story.put("nodes", 0, node="n0", **node)
+    story.lives("steady", range(1000), "n0", 0.9)
+    for number in range(5):
+        story.put("nodes", 30 + 100 * number, node=f"spare-{number}", **node)
+    assert story.told(tmp_path) == [("forgotten_node", "c1/p5", 360)]
+
+
 def test_a_rise_of_the_size_in_the_first_hours_is_one_ticket(tmp_path: Path) -> None:
     story = Story()
     story.start(0, "elastic", "n0")

@@ -37,6 +37,7 @@ class NodeHour(NamedTuple):
     paid_ms: int
     gpu_milli_ms: int
     cost_nano: int
+    gpu_type: str = ""
 
 
 class Revision(NamedTuple):
@@ -140,15 +141,19 @@ def owner_coverage(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
 
 
 def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """ "a paid GPU node had no job for 6 h": it is paid in each of these hours, and no job in any of them."""
+    """ "paid GPU nodes of one type in a cluster had no job for 6 h": paid in each of these hours, and no job in any of them."""
     hours = [end_ms - HOUR_MS * back for back in range(1, int(thresholds.get("hours", 6)) + 1)]
-    found = []
+    groups: dict[str, list[int]] = {}
     for node in _gpu_nodes(costs, end_ms):
         paid = {other.hour_ms for other in costs.nodes if other.node == node.node and other.gpu_milli_ms > 0}
         used = {use.hour_ms for use in costs.uses if use.node == node.node}
         if all(hour in paid and hour not in used for hour in hours):
-            found.append(Held(Subject("node", node.node), node.cost_nano))
-    return found
+            group = f"{node.cluster}/{node.instance_type or node.gpu_type}"
+            groups.setdefault(group, []).append(node.cost_nano)
+    return [
+        Held(Subject("node_group", group), sum(nano), nodes=len(nano))
+        for group, nano in sorted(groups.items())
+    ]
 
 
 def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> list[Held]:

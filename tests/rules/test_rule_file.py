@@ -284,7 +284,7 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "retry_overhead": "every job",
         "unallocated": "the fleet",
         "owner_coverage": "the fleet",
-        "forgotten_node": "every node",
+        "forgotten_node": "every node group",
         "provisioning_burst": "the fleet",
         "oversized": "every job",
         "unusual_length": "every job",

@@ -32,7 +32,7 @@ _OF_ALL = ("unallocated", "owner_coverage")
 _OF_NODES = ("forgotten_node", "provisioning_burst")
 _OF_JOBS = ("retry_overhead", "oversized", "unusual_length")
 _GPU = COMPONENTS.index("gpu")
-_CLUSTER, _TYPE = PRICE_FIELDS.index("cluster"), PRICE_FIELDS.index("instance_type")
+_CLUSTER, _TYPE, _GPU = map(PRICE_FIELDS.index, ("cluster", "instance_type", "gpu_type"))
 
 JUMP = "jump"
 
@@ -137,7 +137,7 @@ def _is_in_time(rule: str, name: str) -> bool:
         return name.startswith(f"{hour_stories.CLUSTER}/")
     if rule == "unsampled_gpus":
         return name.startswith(sampled_jobs.PREFIX)
-    return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": JUMP}[rule]
+    return name == {"team_burn": TEAM, "forgotten_node": "c9/", "price_jump": JUMP}[rule]
 
 
 def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
@@ -157,7 +157,7 @@ def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
     nodes = [
         NodeHour(
             node, hour * HOUR_MS, row.dimensions[_CLUSTER], row.dimensions[_TYPE], row.dimensions[-1], row.paid_ms,
-            row.gpu_milli_ms, row.cost_nano,
+            row.gpu_milli_ms, row.cost_nano, row.dimensions[_GPU],
         )
         for (node, hour), row in tables.node_hours.items()
     ]  # fmt: skip

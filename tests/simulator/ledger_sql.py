@@ -346,7 +346,17 @@ def costs_of(shelf: Shelf) -> Costs:
             "gpu_cost_usd", *_COSTS,
         )
     ]  # fmt: skip
-    names = ("node", "hour", "cluster", "instance_type", "team", "paid_ms", "gpu_milli_ms", "cost_usd")
+    names = (
+        "node",
+        "hour",
+        "cluster",
+        "instance_type",
+        "team",
+        "paid_ms",
+        "gpu_milli_ms",
+        "cost_usd",
+        "gpu_type",
+    )
     nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in read(shelf, NODE_HOURS, *names)]
     uses: dict[tuple[str, int], int] = {}
     for node, minute_s, component, quantity, cost in read(
@@ -403,7 +413,10 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
             rows: dict[str, Row] = {
                 "unallocated": {"usd": whole, "idle_usd": part},
                 "owner_coverage": {"usd": whole, "unowned_usd": part},
-                "forgotten_node": {"node": held.subject.name, "team": "", "usd": part, "hours": bound.get("hours", 0)},
+                "forgotten_node": {
+                    "node_group": held.subject.name, "cluster": cluster, "instance_type": instance_type, "gpu_type": "",
+                    "nodes": held.nodes, "first_node": "n", "team": "", "usd": part, "hours": bound.get("hours", 0),
+                },
                 "provisioning_burst": {
                     "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
                 },

@@ -130,10 +130,13 @@ def histories() -> Iterator[list[Line]]:
         "controls", {"kind": "rule", "name": "untold", **off}
     )  # while it fires these burns are not told
     yield [untold, start, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=800), end]
-    small = job(
-        JOB, "started", BEGIN_MS, **about | {"gpu_count": 4}
-    )  # burn_drift tells of a large one as a page
-    yield [untold, small, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=9), end]
+    # In its first hours `burn_drift` would come before `burn_sustained`, and tell of it.
+    small = job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 4})
+    later = [
+        job(JOB, "scaled", BEGIN_MS + 8 * HOUR_MS, gpu_count=12),
+        job("other", "queued", BEGIN_MS + 12 * HOUR_MS),
+    ]
+    yield [untold, small, *later]
     samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 200)]
     yield [job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 1}), *samples, end]
     yield [untold, start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]

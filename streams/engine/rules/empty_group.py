@@ -71,13 +71,13 @@ def finding(of: LedgerSettings, group: NodeGroup, nodes: Sequence[EmptyNode], at
         )
 
     return LedgerFinding(
-        NAME, of.severity, KIND, group.subject, at_ms, sentence(said), _evidence(group, first_ms),
+        NAME, of.severity, KIND, group.subject, at_ms, sentence(said), group_evidence(group, first_ms),
         float(len(nodes)), rate, spent, "", teams.pop() if len(teams) == 1 else "",
         margins=(*margins(of.thresholds, nodes),),
     )  # fmt: skip
 
 
-def _evidence(group: NodeGroup, first_ms: int) -> str:
+def group_evidence(group: NodeGroup, first_ms: int) -> str:
     """SQL for the nodes of the group hour by hour: what they cost, and what of them jobs used."""
     type_ = f"instance_type = {quoted(group.instance_type)} AND gpu_type = {quoted(group.gpu_type)}"
     since = f"toDateTime({first_ms // HOUR_MS * HOUR_MS // 1000:d}, 'UTC')"

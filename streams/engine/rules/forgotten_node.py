@@ -1,4 +1,7 @@
-"""`forgotten_node`: a node is paid for and had no job for hours."""
+"""`forgotten_node`: nodes of a group are paid for and had no job for hours.
+
+One alert for the group: its nodes come up one at a time, and stay for one cause.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,51 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from schemas.durations import HOUR_MS
-from streams.engine.rules.evidence import quoted
+from streams.engine.rules.empty_group import KIND, NodeGroup, group_evidence
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.formatting import unheeded, usd
+from streams.engine.rules.formatting import sentence, short, unheeded, usd
 from streams.engine.rules.hourly_sql import END, IN, TO, nodes_sql
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
-from streams.engine.rules.wording import named, nano_of
+from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "forgotten_node"
 SQL: Final = f"""
-SELECT {END}, node, team, node_usd AS usd, hours
+SELECT {END}, concat(cluster, '/', if(instance_type != '', instance_type, node_gpu_type)) AS node_group, cluster, instance_type,
+    if(instance_type != '', '', node_gpu_type) AS gpu_type, toInt64(count()) AS nodes, min(node) AS first_node,
+    if(uniqExact(node_team) = 1, any(node_team), '') AS team, sum(node_usd) AS usd, min(paid_hours) AS hours
 FROM
 (
-    SELECT hour, node, team, node_usd, max(is_used) OVER w AS was_used, count() OVER w AS hours
+    SELECT hour, node, team AS node_team, cluster, instance_type, gpu_type AS node_gpu_type, node_usd,
+        max(is_used) OVER w AS was_used, count() OVER w AS paid_hours
     FROM ({nodes_sql("fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')", TO)})
     WINDOW w AS (PARTITION BY node ORDER BY hour RANGE BETWEEN {{before_s:UInt32}} PRECEDING AND CURRENT ROW)
 )
-WHERE {IN} AND NOT was_used AND hours >= {{hours:UInt32}}"""
+WHERE {IN} AND NOT was_used AND paid_hours >= {{hours:UInt32}} GROUP BY hour, node_group, cluster, instance_type, gpu_type"""
 
 
 def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
-    """Return the sentence and the evidence of a row."""
-    hours, spent = int(of.thresholds["hours"]), float(row["usd"])
+    """The sentence and the evidence of a row, which is of a node group."""
+    hours, spent, nodes = int(of.thresholds["hours"]), nano_of(row["usd"]), int(row["nodes"])
+    group = NodeGroup(row["cluster"], row["instance_type"], row["gpu_type"])
+
+    def said(at_most: int) -> str:
+        name, kind = (
+            short(each, at_most) for each in (row["first_node"], group.instance_type or group.gpu_type)
+        )
+        where = f" in cluster {short(group.cluster, at_most)}" if group.cluster else ""
+        what = (
+            f"node {name} has"
+            if nodes == 1
+            else f"{nodes} {kind} nodes{where} ({name}, ...) have".replace("  ", " ")
+        )
+        return (
+            f"{what} been paid for {hours} h and had no job, {usd(spent)}/h; terminate {'it' if nodes == 1 else 'them'}"
+            f" or let jobs on {'it' if nodes == 1 else 'them'}, else {unheeded(spent, row['at_ms'])}"
+        )
+
     return LedgerFinding(
-        _NAME, of.severity, "node", row["node"], row["at_ms"],
-        named("node ", row["node"], f" has been paid for {hours} h and had no job, {usd(nano_of(spent))}/h; terminate it"
-            f" or let jobs on it, else {unheeded(nano_of(spent), row['at_ms'])}"),
-        f"SELECT * FROM node_hours FINAL WHERE node = {quoted(row['node'])} ORDER BY hour DESC LIMIT 24",
-        0.0, nano_of(spent), nano_of(spent * hours), "", row["team"],
+        _NAME, of.severity, KIND, group.subject, row["at_ms"], sentence(said),
+        group_evidence(group, row["at_ms"] - hours * HOUR_MS), float(nodes), spent, spent * hours, "", row["team"],
     )  # fmt: skip
 
 
@@ -43,7 +63,7 @@ def _bound(of: Mapping[str, float], from_ms: int) -> Mapping[str, float]:
 
 
 def margins(of: Mapping[str, float], row: Mapping[str, Any]) -> list[Margin]:
-    """Return how far a row of the query is beyond the thresholds."""
+    """How far a row of the query is beyond the thresholds."""
     return [from_threshold_on("whole hours without a job, at least", row["hours"], of["hours"])]
 
 
@@ -51,17 +71,17 @@ RULE: Final = HourlyRule(
     name=_NAME,
     title="Node without jobs",
     severity=TICKET,
-    about="`node`",
-    holds="a paid GPU node had no job for 6 h",
+    about=f"`{KIND}`",
+    holds="paid GPU nodes of one type in a cluster had no job for 6 h: one node is enough",
     runbook="ledger_rules.md#forgotten_node",
     yields_to=("empty_group",),
     thresholds={"hours": Threshold(6, 1, 168, "whole hours in which a paid node had no job", True)},
     sql=SQL,
     needs="nodes",
-    kind="node",
-    key="node",
+    kind=KIND,
+    key="node_group",
     bound=_bound,
-    each="node",
+    each="node group",
     operator="nodes",
     finding=finding,
     margins=margins,

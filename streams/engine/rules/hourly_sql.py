@@ -60,11 +60,13 @@ def in_named_group(cluster: str, type_: str) -> str:
 
 #: GPU nodes by hour, without those of a group that an alert names and that no job used: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
 _NODES: Final = """
-SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
+SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cluster AS cluster, n.instance_type AS instance_type,
+    n.gpu_type AS gpu_type, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
     u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms
 FROM
 (
-    SELECT hour, node, team, cost_usd AS cost, gpu_milli_ms AS gpu_ms, {is_named} AS is_named FROM node_hours FINAL
+    SELECT hour, node, team, cluster, instance_type, gpu_type, cost_usd AS cost, gpu_milli_ms AS gpu_ms, {is_named} AS is_named
+    FROM node_hours FINAL
     WHERE hour >= {since} AND hour < {to} AND gpu_milli_ms > 0
 ) AS n
 LEFT ANY JOIN

@@ -228,7 +228,7 @@ class FleetJudge:
     def _forgotten_before(
         self, controls: Controls, firing: Iterable[Alert], at_ms: int, episodes: Mapping[str, object]
     ) -> list[Alert]:
-        """The nodes that were forgotten at a whole hour that was judged before they were known.
+        """The groups of nodes that were forgotten at a whole hour that was judged before they were known.
 
         A collector's first poll tells of nodes that have been idle for long; the hour that ends next is not waited for.
         """

@@ -21,10 +21,13 @@ def whoami(data: DataOption = None, url: UrlOption = None) -> None:
 def _lines(found: dict[str, Any]) -> list[str]:
     from schemas.validate_tokens import BOUNDS  # loads NumPy
 
+    # A worker of an earlier version does not say how it was proven.
+    proven_by = found.get("proven_by") or ("issued token" if found["is_issued"] else "shared token")
+    is_shared = proven_by == "shared token"
     kind = (
         "shared: of the settings or of a data directory, so nobody's in particular"
-        if found["proven_by"] == "shared token"
-        else found["proven_by"]
+        if is_shared
+        else proven_by
     )
     expires_ms = found["expires_ms"]
     ends = "never" if expires_ms is None else minute_text(expires_ms)

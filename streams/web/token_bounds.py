@@ -200,7 +200,7 @@ def _check_ack(asked: Mapping[str, Any], bounds: TokenBounds, alert: Mapping[str
     # Its rate is planned for what it names: that must be what the alert is about.
     for field, own in (("team", alert.get("team")), ("job_id", alert.get("subject_name"))):
         if asked.get(field) not in (None, own):
-            raise _beyond_token(field, f"this token may name {shown(own)} here, as the alert does")
+            raise _beyond_token(field, f"you may name {shown(own)} here, as the alert does")
 
 
 def _check_within(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: str) -> None:
@@ -210,7 +210,7 @@ def _check_within(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds, wh
             continue
         said = f"of {field} {shown(named[-1])}" if named else f"that names no {field}"
         raise _beyond_token(
-            field, f"this token may not write a {what} {said}; it may with {field} {_list(allowed)}"
+            field, f"you may not write a {what} {said}; you may with {field} {_list(allowed)}"
         )
 
 

@@ -16,9 +16,9 @@ from streams.clock import SystemClock
 from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
 from streams.costs.parts import HourSpan
-from streams.costs.savings import NAMES, SPOT, SPOT_JOBS, per_month
+from streams.costs.savings import NAMES, SPOT_JOBS, spot_rows
 from streams.costs.savings import savings as savings_of
-from streams.errors import TrainfareError, WrongUseError
+from streams.errors import WrongUseError
 
 #: Each is priced elsewhere by itself, as `estimate --of` does.
 _SPOT_JOBS_MAX: Final = 5_000
@@ -54,13 +54,12 @@ def savings(
 
 
 def _spot(store: Reader, span: HourSpan, hours: int) -> list[Row]:
-    """A row of all jobs on spot by team: what on demand would have cost more, as `estimate --of` has it of each.
+    """A row of all jobs on spot by team.
 
     Raises:
         WrongUseError: There are too many.
     """
-    from streams.estimate.asking import ON_DEMAND, ran_job, stored_book
-    from streams.estimate.elsewhere import Elsewhere, compared
+    from streams.estimate.spot_savings import spot_saved
 
     jobs = store.records(SPOT_JOBS, **bounds_of(span), most=_SPOT_JOBS_MAX + 1)
     if len(jobs) > _SPOT_JOBS_MAX:
@@ -69,25 +68,9 @@ def _spot(store: Reader, span: HourSpan, hours: int) -> list[Row]:
         )
     if not jobs:
         return []
-    book, there = stored_book(store.records, ""), Elsewhere({"purchase": ON_DEMAND})
-    sums: dict[str, tuple[int, int, int]] = {}
-    unknown: list[str] = []
-    for job in jobs:
-        team, job_id = str(job["team"]), str(job["job_id"])
-        try:
-            found = compared(ran_job(store.records, job_id, there, book), there, book)
-        except TrainfareError as fault:
-            unknown.append(f"{job_id}: {fault}")
-            continue
-        saved, lost, count = sums.get(team, (0, 0, 0))
-        sums[team] = saved + found.saved_nano, lost + found.ran.lost_nano, count + 1
+    sums, unknown = spot_saved(store.records, jobs)
     if unknown:
         sys.stderr.write(
             f"trainfare: {len(unknown)} jobs on spot cannot be priced on demand, and are left out; {unknown[0]}\n"
         )
-    rows: list[Row] = []
-    for team, (saved, lost, count) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0])):
-        usd = Decimal(saved).scaleb(-9)
-        said = f"{count} jobs on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):.2f} USD of it"
-        rows.append((SPOT, "", team, usd, per_month(usd, hours), said))
-    return rows
+    return spot_rows(sums, hours)

@@ -49,7 +49,7 @@ def cost_steps(request: CostRequest) -> Steps[CostRows]:
 def _converted(request: CostRequest, found: CostRows) -> Steps[CostRows]:
     """Set the cost in a currency beside that in dollars: of each cell by the last rate by the end of its period, or of what there is."""
     known = yield from span_steps()
-    last = request.calendar.date_of(max(known["last_s"] * 1000, 0))
+    last = request.calendar.date_of(max(known.last_s * 1000, 0))
     of_period: dict[Any, list[Row]] = {}
     for row in found.rows:
         of_period.setdefault(row["period_start"], []).append(row)

@@ -110,13 +110,13 @@ def forecast_steps(request: ForecastRequest, as_of_ms: int, prices: PriceSource)
         WrongUseError: There are too many names.
     """
     known = yield from span_steps()
-    if not known["last_s"]:
+    if not known.last_s:
         raise NotForecastError("nothing has cost anything yet: no month to forecast")
-    until_ms = max(known["last_s"] * 1000 + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
+    until_ms = max(known.last_s * 1000 + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
     calendar = request.calendar
     begin_ms = calendar.start_of("month", until_ms - 1)
     end_ms = calendar.end_of("month", begin_ms)
-    series, spent = yield from _hours(request, begin_ms, until_ms, known["first_s"] * 1000)
+    series, spent = yield from _hours(request, begin_ms, until_ms, known.first_s * 1000)
     lasting = yield from _left(request, until_ms)
     limits = yield from _budgets(request, until_ms)
     changes = yield from changes_steps(request.what_if, request.by, request.where, until_ms, prices)

@@ -5,6 +5,7 @@ Every text in its SQL is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -67,6 +68,16 @@ def savings(span: HourSpan) -> Steps[tuple[list[Row], int]]:
         found.append((UNUSED_GPUS, job_id, team, usd, per_month(usd, hours), said))
     found.sort(key=lambda row: (-row[3], *row[:3]))
     return found, hours
+
+
+def spot_rows(sums: Mapping[str, tuple[int, int, int]], hours: int) -> list[Row]:
+    """A row for each team of what its jobs on spot saved and lost by preemptions, nano-dollars, and how many they are."""
+    rows: list[Row] = []
+    for team, (saved, lost, count) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0])):
+        usd = Decimal(saved).scaleb(-9)
+        said = f"{count} jobs on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):.2f} USD of it"
+        rows.append((SPOT, "", team, usd, per_month(usd, hours), said))
+    return rows
 
 
 def _whole(cell: object) -> int:

@@ -5,8 +5,9 @@ Every text in it is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
@@ -39,6 +40,7 @@ _FIRST_MONTH, _LAST_MONTH = (_MONTH_OF.format(edge=edge) for edge in ("min", "ma
 _OUTER_MONTHS: Final = f"(toYYYYMM(hour) = {_FIRST_MONTH} OR toYYYYMM(hour) = {_LAST_MONTH})"
 _SPAN: Final = f"""SELECT toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp(max(hour)) AS last_s,
     (SELECT toUnixTimestamp(max(billing_period_end)) FROM bill_loads FINAL WHERE status = 'loaded') AS billed_until_s,
+    (SELECT toJSONString(arraySort(groupUniqArray(currency))) FROM fx_rates) AS currencies,
     toYYYYMM(min(hour)) = {_FIRST_MONTH} AND toYYYYMM(max(hour)) = {_LAST_MONTH} AS is_known
 FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS} AND {{months}}"""
 
@@ -91,18 +93,27 @@ def extent_sql(request: CostRequest) -> str:
 FROM {table} WHERE {users}"""
 
 
-def span_steps() -> Steps[dict[str, int]]:
-    """Ask for the first and last hour of which the store has costs of users' jobs, and how far bills reach, s since 1970; 0: none.
+class KnownSpan(NamedTuple):
+    """What a store has costs of, s since 1970; 0: none."""
+
+    first_s: int
+    last_s: int
+    billed_until_s: int
+    currencies: tuple[str, ...] = ()  # of which a rate is loaded
+
+
+def span_steps() -> Steps[KnownSpan]:
+    """Ask for the first and last hour of which the store has costs of users' jobs, how far bills reach, and the currencies.
 
     The first and the last month with hours answer nearly always; where one of them has no costs, all hours are read.
     """
     for months in (_OUTER_MONTHS, "1"):
         answer = yield _SPAN.format(months=months), {}
-        ((first_s, last_s, billed_until_s, is_known),) = answer.rows()
+        ((first_s, last_s, billed_until_s, codes, is_known),) = answer.rows()
         if is_known:
             break
-    seconds = {"first_s": first_s, "last_s": last_s, "billed_until_s": billed_until_s}
-    return {name: int(str(each or 0)) for name, each in seconds.items()}
+    first, last, billed = (int(str(each or 0)) for each in (first_s, last_s, billed_until_s))
+    return KnownSpan(first, last, billed, tuple(json.loads(str(codes))))
 
 
 def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[MetricRows]:

@@ -75,14 +75,15 @@ async def costs(
 
 
 async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
-    """From when to when the store has costs of jobs (RFC 3339; None: none), and until when bills were loaded."""
+    """From when to when the store has costs of jobs (RFC 3339; None: none), until when bills were loaded, and the currencies with rates."""
     found = await made(service, client, span_steps())
-    has_hours = bool(found["last_s"])
+    has_hours = bool(found.last_s)
     return {
-        "first_hour": _rfc3339(found["first_s"] * 1000) if has_hours else None,
-        "end_hour": _rfc3339(found["last_s"] * 1000 + HOUR_MS) if has_hours else None,
+        "first_hour": _rfc3339(found.first_s * 1000) if has_hours else None,
+        "end_hour": _rfc3339(found.last_s * 1000 + HOUR_MS) if has_hours else None,
         "as_of": _rfc3339(as_of_ms) if as_of_ms else None,
-        "billed_until": _rfc3339(found["billed_until_s"] * 1000) if found["billed_until_s"] else None,
+        "billed_until": _rfc3339(found.billed_until_s * 1000) if found.billed_until_s else None,
+        "currencies": list(found.currencies),
     }
 
 
@@ -99,13 +100,13 @@ async def month(request: web.Request, service: QueryService, client: Client, as_
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     known = await made(service, client, span_steps())
-    if not known["last_s"]:
+    if not known.last_s:
         raise ApiError(404, "nothing has cost anything yet: no month to forecast")
-    last_ms = known["last_s"] * 1000
+    last_ms = known.last_s * 1000
     until_ms = max(last_ms + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
     rows = (await made(service, client, cost_steps(month_request(where, until_ms)))).rows
     usd = {date.fromisoformat(row["period_start"][:10]): Decimal(str(row["cost_usd"])) for row in rows}
-    first = datetime.fromtimestamp(known["first_s"], UTC).date()
+    first = datetime.fromtimestamp(known.first_s, UTC).date()
     found = month_forecast(usd, first, until_ms)
     return {**found._asdict(), "until": _rfc3339(until_ms)}
 
@@ -120,7 +121,7 @@ async def forecast(
     """
     try:
         given = {name: request.query.getall(name) for name in request.query}
-        asked = forecast_request(given, calendar)
+        asked = forecast_request(given, PLAIN if given.pop("fiscal", None) == ["0"] else calendar)
         return await made(service, client, forecast_steps(asked, as_of_ms, _PRICES))
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong

@@ -1,4 +1,4 @@
-"""What is answered for those who pay: costs, forecasts, idle time, commitments, who answers for cost."""
+"""What is answered for those who pay: costs, forecasts, idle time, commitments, savings, carbon, who answers for cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol
 from aiohttp import web
 
 from streams.calendar import Calendar
+from streams.web.carbon import carbon
 from streams.web.commitments import commitments
 from streams.web.costs import costs, forecast, month, span
 from streams.web.coverage import coverage
@@ -16,6 +17,8 @@ from streams.web.idle import idle
 from streams.web.middleware import client_of
 from streams.web.parameters import parameters
 from streams.web.query_service import QueryService
+from streams.web.savings import savings_found
+from streams.web.store_reader import StoreReader
 
 
 class FinanceParts(Protocol):
@@ -29,6 +32,11 @@ class FinanceParts(Protocol):
     @property
     def queries(self) -> QueryService:
         """What runs SQL, within limits."""
+        ...
+
+    @property
+    def estimates(self) -> StoreReader:
+        """What reads for comparisons."""
         ...
 
     @property
@@ -80,3 +88,12 @@ class FinanceEndpoint:
     async def coverage(self, request: web.Request) -> web.Response:
         """How much of the cost names who answers for it."""
         return json_answer(await coverage(request, self._parts.queries, client_of(request)))
+
+    async def savings(self, request: web.Request) -> web.Response:
+        """What could be saved, and what spot saved."""
+        parts = self._parts
+        return json_answer(await savings_found(request, parts.queries, client_of(request), parts.estimates))
+
+    async def carbon(self, request: web.Request) -> web.Response:
+        """What the energy of jobs stands for."""
+        return json_answer(await carbon(request, self._parts.queries, client_of(request)))

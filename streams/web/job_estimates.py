@@ -40,7 +40,7 @@ async def similar(reader: StoreReader, job_id: str) -> dict[str, object] | None:
         found = similar_jobs(records, job_id)
         return None if found is None else similar_object(found)
 
-    return await _worked(reader, work)
+    return await worked(reader, work)
 
 
 async def elsewhere(reader: StoreReader, job_id: str) -> dict[str, object]:
@@ -56,7 +56,7 @@ async def elsewhere(reader: StoreReader, job_id: str) -> dict[str, object]:
         except TrainfareError as fault:
             return {"reason": str(fault), "job_id": job_id, "places": []}
 
-    return await _worked(reader, work)
+    return await worked(reader, work)
 
 
 async def receipt_now(reader: StoreReader, job_id: str) -> dict[str, object] | None:
@@ -72,11 +72,15 @@ async def receipt_now(reader: StoreReader, job_id: str) -> dict[str, object] | N
             return None
         return {"message": made.message.decode(), "owner": made.owner, "outcomes": NOT_SENT}
 
-    return await _worked(reader, work)
+    return await worked(reader, work)
 
 
-async def _worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
-    """Run what asks for one thing after the other in a thread of the reader; it asks nothing more once the request is over."""
+async def worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
+    """Run what asks for one thing after the other in a thread of the reader; it asks nothing more once the request is over.
+
+    Raises:
+        ApiError: A statement failed, or all together took too long.
+    """
     is_over = threading.Event()
 
     def answered(store: ClickHouseStore) -> T:

@@ -150,6 +150,8 @@ class Routes:
             Route("GET", "/api/v1/idle", Scope.READ, finance.idle),
             Route("GET", "/api/v1/commitments", Scope.READ, finance.commitments),
             Route("GET", "/api/v1/coverage", Scope.READ, finance.coverage),
+            Route("GET", "/api/v1/savings", Scope.READ, finance.savings),
+            Route("GET", "/api/v1/carbon", Scope.READ, finance.carbon),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/budgets/detail", Scope.READ, self._budget),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),

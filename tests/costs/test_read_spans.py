@@ -13,12 +13,12 @@ from sinks.clickhouse import ClickHouseStore
 from streams.costs.day_parts import answered
 from streams.costs.parts import Parameters
 from streams.costs.request import request_of
-from streams.costs.sql import cell_steps, span_steps
+from streams.costs.sql import KnownSpan, cell_steps, span_steps
 from tests.panels.year import DAY_S, END_S, HOUR_S, table_of
 from tests.sinks.stores import embedded
 
 MONTH_S = 31 * DAY_S
-NOTHING = {"first_s": 0, "last_s": 0, "billed_until_s": 0}
+NOTHING = KnownSpan(0, 0, 0)
 
 
 class Asked:
@@ -53,7 +53,7 @@ def test_the_first_and_the_last_month_say_where_costs_begin_and_end(asked: Asked
     for at_s in (END_S - 5 * MONTH_S, END_S - 2 * MONTH_S, END_S):
         hour(asked, at_s)
     asked.statements.clear()
-    assert answered(span_steps(), asked) == NOTHING | {"first_s": END_S - 5 * MONTH_S, "last_s": END_S}
+    assert answered(span_steps(), asked) == KnownSpan(END_S - 5 * MONTH_S, END_S, 0)
     assert len(asked.statements) == 1
 
 
@@ -63,7 +63,7 @@ def test_a_month_that_has_no_costs_of_users_jobs_is_not_taken_for_the_first(aske
     hour(asked, END_S - 3 * MONTH_S)
     hour(asked, END_S)
     asked.statements.clear()
-    assert answered(span_steps(), asked) == NOTHING | {"first_s": END_S - 3 * MONTH_S, "last_s": END_S}
+    assert answered(span_steps(), asked) == KnownSpan(END_S - 3 * MONTH_S, END_S, 0)
     assert len(asked.statements) == 2, "all months had to be read"
 
 

@@ -27,6 +27,7 @@ PAGES: Final = {
     "": "",
     "jobs": f"jobs/{year.LONG_JOB}",
     "costs": "costs?range=30d",
+    "finance": "finance?range=30d&per=week",
     "idle": "idle?range=30d",
     "budgets": "budgets",
     "alerts": "alerts",

@@ -13,6 +13,7 @@ const STYLES = "static/pages.css";
 
 export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },
+  finance: { title: "Finance", load: () => import("./pages/finance.js") },
   idle: { title: "Idle", load: () => import("./pages/idle.js") },
   budgets: { title: "Budgets", load: () => import("./pages/budgets.js") },
   alerts: { title: "Alerts", load: () => import("./pages/alerts.js") },

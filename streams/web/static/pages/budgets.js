@@ -4,7 +4,6 @@ import { amount, foreign, h, mark, reconcile, row, say, table, visible } from ".
 import { axisMoney, day, decimal, exact, instant, money, nano, near, percent, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { aboutOf, Budgets, forecastOf, PER, spent } from "../budgets.js";
-import { Commitments } from "./commitments.js";
 import { raise } from "./raise.js";
 import { ask } from "../ask.js";
 import { get } from "../feed.js";
@@ -79,9 +78,8 @@ export class Page {
     this.needs = h("p", { class: "needs", hidden: true });
     this.table = table(COLUMNS, { caption: "Budgets, those that are used most first", labels: "budgets-table" });
     this.empty = h("div", { class: "empty", hidden: true });
-    this.commitments = new Commitments();
     this.set = h("button", { type: "button", class: "act", hidden: true, onclick: () => this.dialog.set().then(() => this.read()) }, "Set a budget…");
-    this.list = h("div", {}, h("div", { class: "page-head" }, h("h1", {}, "Budgets"), this.count, this.set), this.needs, h("div", { class: "scroller" }, this.table.element), this.empty, this.commitments.element);
+    this.list = h("div", {}, h("div", { class: "page-head" }, h("h1", {}, "Budgets"), this.count, this.set), this.needs, h("div", { class: "scroller" }, this.table.element), this.empty);
     addEventListener("zonechange", () => this.redraw());
   }
 
@@ -91,7 +89,6 @@ export class Page {
     else {
       this.list.insertBefore(this.notice, this.list.children[2]);
       this.host.replaceChildren(this.list);
-      this.commitments.read();
     }
     this.notice.hidden = true;
     this.read();

@@ -96,7 +96,7 @@ export class Page {
   head(view, level, found, span) {
     this.fault.hidden = true;
     this.controls.element.hidden = false;
-    this.controls.show(view, level);
+    this.controls.show(view, level, span.currencies ?? []);
     say(this.said, `${at(view.fromMs)} to ${at(view.toMs)} ${zone(view.toMs)}${view.compare ? `, against the ${duration(view.toMs - view.fromMs)} before` : ""}`);
     const isEmpty = found.total.raw === null;
     this.empty.hidden = !isEmpty;
@@ -104,16 +104,18 @@ export class Page {
       this.empty.replaceChildren(`No costs from ${at(view.fromMs)} to ${at(view.toMs)} ${zone(view.toMs)} of what is chosen here. The store has costs from ${at(Date.parse(span.first_hour))} to ${at(Date.parse(span.end_hour))} ${zone(Date.parse(span.end_hour))}. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
     }
     this.parts.hidden = isEmpty;
-    say(this.basis, this.basisOf(view, found, span));
-    this.tiles.total(found.uncompared ? { ...view, compare: false } : view, found.total);
+    say(this.basis, this.basisOf(view, level, found, span));
+    this.tiles.total(found.uncompared ? { ...view, compare: false } : view, found.total, found.rate);
   }
 
   /** What the figures stand on, and what may still change. */
-  basisOf(view, found, span) {
+  basisOf(view, level, found, span) {
     const said = [`As of ${span.as_of ? instant(Date.parse(span.as_of)) : "the newest costs"}; the newest hours may still change by late events.`];
     const until = span.billed_until ? Date.parse(span.billed_until) : null;
     if (until === null) said.push("Provisional: no bill is loaded; amounts are metered at your prices.");
     else if (until < view.toMs) said.push(`Provisional from ${at(until)} ${zone(until)} on: bills are loaded until then.`);
+    if (view.currency && found.rate) said.push(`${found.rate.currency} at the last rate by the end of this time: ${found.rate.words}; the chart and all else are dollars.`);
+    else if (view.currency) said.push(view.component || level === "component" ? `Parts of the cost are dollars, not ${view.currency}.` : `No rate of ${view.currency} of the week by the end of this time is loaded: trainfare fx load FILE.`);
     if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
     const beforeMs = 2 * view.fromMs - view.toMs;
     const began = Date.parse(span.first_hour);

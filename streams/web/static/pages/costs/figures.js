@@ -38,11 +38,18 @@ export function ask(view, signal, parameters) {
 /** The rows of a level, and that of all of them together. */
 export async function askRows(view, level, signal) {
   const compare = view.compare ? { compare: "previous" } : {};
-  const parts = await ask(view, signal, level === "component" ? compare : { by: level, ...compare });
-  const whole = parts.is_cut ? (await ask(view, signal, compare)).rows[0] : summed(parts.rows);
+  const inCurrency = view.currency ? { currency: view.currency } : {};
+  const parts = await ask(view, signal, level === "component" ? compare : { by: level, ...compare, ...inCurrency });
+  const whole = parts.is_cut ? (await ask(view, signal, { ...compare, ...inCurrency })).rows[0] : summed(parts.rows);
   const total = entryOf(view, whole ?? null, null);
   const rows = level === "component" ? COMPONENTS.map((name) => componentOf(view, whole, name)).filter(Boolean) : parts.rows.map((row) => entryOf(view, row, row[level])).filter((entry) => !view.component || entry.nano !== 0n || entry.previousNano);
-  return { rows, total, isCut: parts.is_cut, leftOut: parts.left_out ?? null };
+  return { rows, total, rate: rateOf(view, parts.rows), isCut: parts.is_cut, leftOut: parts.left_out ?? null };
+}
+
+/** The rate that the rows of one span share, in words; null: none is known, or none is asked for. */
+function rateOf(view, rows) {
+  const each = rows.find((row) => row.rate_day);
+  return view.currency && each ? { currency: each.currency, words: `${each.rate_units} ${each.currency} for ${each.rate_dollars} USD of ${each.rate_day}` } : null;
 }
 
 /** Rows added up: dollars exactly, hours as numbers; null of none. */
@@ -51,7 +58,7 @@ function summed(rows) {
   const sums = {};
   for (const row of rows) {
     for (const [column, value] of Object.entries(row)) {
-      if (column.endsWith("_usd") && typeof value === "string") sums[column] = (sums[column] ?? 0n) + nano(value);
+      if ((column.endsWith("_usd") || column === "cost") && typeof value === "string") sums[column] = (sums[column] ?? 0n) + nano(value);
       else if (typeof value === "number") sums[column] = (sums[column] ?? 0) + value;
     }
   }
@@ -83,6 +90,7 @@ function made(name, row, column, compare, whole) {
     changeNano: then === null ? null : now - then,
     change: then === null ? null : decimal(now - then),
     changeRatio: then ? Number(now - then) / Number(then) : null,
+    converted: whole ? row.cost ?? null : null,
     hours: row.wall_clock_h ?? 0,
     gpuHours: row.gpu_h ?? 0,
     // As metric m2 has it: what is paid for GPUs and for the scheduler, by GPU-hour.
@@ -188,8 +196,16 @@ export function askDrivers(view, level, signal) {
   return ask(view, signal, { ...by, compare: "previous", drivers: DRIVERS_SHOWN, limit: 1 });
 }
 
-export function askMonth(view, signal) {
+const FORECAST_LEVELS = new Set(["team", "project", "owner", "experiment"]);
+
+/** The month with its range of 80 %, or, of what that is not made for, the range of the weeks before. */
+export async function askMonth(view, signal) {
   const query = new URLSearchParams();
   for (const [level, name] of view.where) query.append("where", `${level}=${name}`);
-  return inTurn(`costs/month?${query}`, signal);
+  if (view.where.some(([level]) => !FORECAST_LEVELS.has(level))) return inTurn(`costs/month?${query}`, signal);
+  query.set("tz", zoneName());
+  query.set("fiscal", "0");
+  const found = await inTurn(`forecast?${query}`, signal);
+  const tried = `the range holds the month in four cases of five, by ${found.earlier_forecasts} earlier forecasts`;
+  return { month: found.month, ...found.total, basis_days: found.basis_days, basis: found.total.forecast_usd === null ? "no whole day has costs yet: what is left of the month is not forecast" : tried, share: "80 %" };
 }

@@ -34,6 +34,7 @@ export class Controls {
     this.per = select("Per", PERIODS, (per) => ({ per }));
     this.measure = select("Show", MEASURES, (measure) => ({ measure }));
     this.sort = select("Sort by", SORTS, (sort) => ({ sort }));
+    this.currency = select("Currency", { USD: "USD" }, (currency) => ({ currency: currency === "USD" ? null : currency }));
     this.compare = h("input", { type: "checkbox", onchange: () => go(linkTo(this.view, { compare: this.compare.checked })) });
     this.ranges = h("nav", { class: "ranges", "aria-label": "Span of time" });
     const date = (title) => h("input", { type: "date", "aria-label": title, onchange: () => this.own() });
@@ -45,7 +46,7 @@ export class Controls {
       { class: "costs-controls" },
       this.crumbs,
       this.ranges,
-      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, h("fieldset", { class: "own-range" }, this.legend, this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
+      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, this.currency.label, h("fieldset", { class: "own-range" }, this.legend, this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
     );
   }
 
@@ -55,8 +56,12 @@ export class Controls {
     if (from < until) this.go(linkTo(this.view, { own: [from, until] }));
   }
 
-  show(view, level) {
+  show(view, level, currencies) {
     this.view = view;
+    const codes = [...new Set(["USD", ...currencies, ...(view.currency ? [view.currency] : [])])];
+    this.currency.element.replaceChildren(...codes.map((code) => h("option", { value: code }, code)));
+    this.currency.element.value = view.currency ?? "USD";
+    this.currency.label.hidden = codes.length < 2;
     if (!Object.hasOwn(LEVELS, level) && ![...this.by.element.options].some((each) => each.value === level)) this.by.element.append(h("option", { value: level }, levelName(level)));
     this.by.element.value = level;
     this.per.element.value = view.period;
@@ -104,10 +109,11 @@ export class Tiles {
     this.element = h("dl", { class: "tiles facts" }, tile("cost", "Cost"), tile("hour", "Per training hour"), tile("gpu", "Per GPU-hour"), tile("idle", "Idle and unallocated"), tile("month", "This month"));
   }
 
-  total(view, total) {
+  total(view, total, rate) {
     const { cost, hour, gpu } = this.facts;
     say(cost.value, costText(total, total.usd), exact(total.usd));
-    say(cost.sub, view.compare ? `${changeText(total)} on the time before` : "", exact(total.change));
+    const inCurrency = rate && total.converted !== null ? `${inUnits(total.converted)} ${rate.currency} at ${rate.words}` : "";
+    say(cost.sub, [inCurrency, view.compare ? `${changeText(total)} on the time before` : ""].filter(Boolean).join("; "), exact(total.change));
     const [perHour, perGpu] = [valueOf(total, "hour"), valueOf(total, "gpu_hour")];
     say(hour.value, perHour === null ? "–" : money(perHour));
     say(gpu.value, perGpu === null ? "–" : money(perGpu));
@@ -118,7 +124,7 @@ export class Tiles {
   rates(rates) {
     const all = rates?.all;
     if (!all) return;
-    say(this.facts.hour.sub, all.median_usd_per_hour === null ? "no job ran" : `median ${money(all.median_usd_per_hour)}, p95 ${money(all.p95_usd_per_hour)} of ${plural(all.jobs, "job")}`);
+    say(this.facts.hour.sub, all.median_usd_per_hour === null ? "no job ran" : `median ${money(all.median_usd_per_hour)}, p95 ${money(all.p95_usd_per_hour)} of ${plural(all.jobs, "job")}${Number(all.compliance_cost_usd) ? `; ${money(all.compliance_usd_per_hour)} of it compliance` : ""}`);
   }
 
   idle(idle, known) {
@@ -138,9 +144,12 @@ export class Tiles {
       return say(sub, month ? `spent in ${month.month}; ${month.basis}` : "");
     }
     say(value, `≈ ${roughly(Number(month.forecast_usd))}`, exact(month.forecast_usd));
-    return say(sub, `${month.month}: ${money(month.spent_usd)} so far, ${roughly(Number(month.low_usd))} to ${roughly(Number(month.high_usd))} by ${plural(month.basis_days, "day")} before today`, `Forecast: ${month.basis}.`);
+    return say(sub, `${month.month}: ${money(month.spent_usd)} so far, ${roughly(Number(month.low_usd))} to ${roughly(Number(month.high_usd))}${month.share ? ` (${month.share})` : ""} by ${plural(month.basis_days, "day")} ${month.share ? "of costs" : "before today"}`, `Forecast: ${month.basis}.`);
   }
 }
+
+/** An amount of another currency, as dollars are written, without the sign. */
+const inUnits = (value) => money(value).replace("$", "");
 
 /** Never a zero, nor a plain amount, for what lacks a price. */
 export function costText(entry, usd) {
@@ -151,6 +160,7 @@ export function costText(entry, usd) {
 const COLUMNS = [
   ["Name", "wide"],
   ["Cost", "num"],
+  ["In currency", "num converted"],
   ["Share", "num"],
   ["Before", "num compared"],
   ["Change", "num compared"],
@@ -181,6 +191,9 @@ export class Rows {
     Object.assign(this, { view, level, found, names, rates, idle });
     say(this.title, `By ${levelName(level)}`);
     mark(this.element, "data-compare", view.compare ? "yes" : "no");
+    mark(this.element, "data-currency", found.rate?.currency ?? null);
+    const title = found.rate ? `In ${found.rate.currency}` : "In currency";
+    say([...this.table.head.children].find((each) => each.classList.contains("converted")), title, found.rate?.words ?? "");
     this.render();
   }
 
@@ -219,6 +232,7 @@ export class Rows {
     return [
       name,
       amount(costText(entry, entry.usd), exact(entry.usd)),
+      entry.converted === null || entry.converted === undefined ? "–" : amount(inUnits(entry.converted), `${entry.converted} ${this.found.rate?.currency ?? ""}`),
       share === null ? "–" : percent(share),
       entry.previous === null ? "–" : amount(money(entry.previous), exact(entry.previous)),
       h("span", { class: "change", "data-sign": entry.changeNano > 0n ? "up" : entry.changeNano < 0n ? "down" : "even", title: exact(entry.change) }, changeText(entry)),
@@ -245,7 +259,7 @@ export class Rows {
   /** The rows as they came, with every digit. */
   download() {
     const { found, view, level, rates } = this;
-    const lines = sorted(found.rows, view.sort).map((entry) => ({ [level]: entry.name, cost_usd: entry.usd, ...(entry.previous === null ? {} : { previous_cost_usd: entry.previous, change_usd: entry.change }), wall_clock_h: entry.hours, gpu_h: entry.gpuHours, lost_cost_usd: entry.lost, unpriced_gpu_h: entry.unpricedHours, ...picked(rates?.of.get(entry.name)) }));
+    const lines = sorted(found.rows, view.sort).map((entry) => ({ [level]: entry.name, cost_usd: entry.usd, ...(found.rate ? { cost: entry.converted, currency: found.rate.currency, rate: found.rate.words } : {}), ...(entry.previous === null ? {} : { previous_cost_usd: entry.previous, change_usd: entry.change }), wall_clock_h: entry.hours, gpu_h: entry.gpuHours, lost_cost_usd: entry.lost, unpriced_gpu_h: entry.unpricedHours, ...picked(rates?.of.get(entry.name)) }));
     const columns = [...new Set(lines.flatMap((line) => Object.keys(line)))];
     const text = [columns, ...lines.map((line) => columns.map((name) => line[name]))].map((cells) => cells.map(quoted).join(",")).join("\r\n");
     const url = URL.createObjectURL(new Blob([`${text}\r\n`], { type: "text/csv" }));

@@ -35,6 +35,7 @@ export function viewOf(state, firstMs, endMs) {
     compare: state.get("compare") !== "off",
     where,
     component: state.get("component"),
+    currency: /^[A-Z]{3}$/.test(state.get("currency") ?? "") && state.get("currency") !== "USD" ? state.get("currency") : null,
     own: isOwn ? own : null,
   };
   view.range = known("range", RANGES) ?? view.usual;
@@ -77,6 +78,7 @@ export function linkTo(view, changes = {}) {
   put("sort", next.sort);
   if (!next.compare && !(next.uncomparable && changes.compare === undefined)) state.set("compare", "off");
   put("component", next.component);
+  put("currency", next.currency);
   for (const [level, name] of next.where) state.append("where", `${level}=${name}`);
   if (next.own) {
     state.set("from", asked(next.own[0]));

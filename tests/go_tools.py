@@ -35,7 +35,8 @@ def installed(package: str) -> Path:
     Raises:
         AssertionError: It cannot be built.
     """
-    name = package.partition("@")[0].rpartition("/")[2]
+    # A major version at the end is no part of the program's name.
+    name = re.sub(r"/v\d+$", "", package.partition("@")[0]).rpartition("/")[2]
     folder = _CACHE / package.replace("/", "+")
     return _built(folder / name, lambda: _go("install", package, GOBIN=str(folder)))
 

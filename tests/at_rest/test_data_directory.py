@@ -41,6 +41,8 @@ SECRETS: Final = {
     "TRAINFARE_CI_GITHUB_SECRET": "marker-secret-of-webhooks-of-github",
 }
 _PATIENCE_S: Final = 60.0
+#: A run that stored little would show little.
+_TABLES_FILLED: Final = 8
 
 
 class Ended(NamedTuple):
@@ -91,8 +93,28 @@ def live(folder: Path, *, with_key: bool) -> Ended:
             assert running.ask("POST", "/api/v1/controls", token, silence)[0] == 202
             raised = {"kind": "budget", "name": "cap", "usd": "9"}
             running.until(202, "POST", "/api/v1/controls", token, raised)
+            # A job of those whose addresses they are, and a snapshot of it when the meter stops.
+            started = event("v1", owner="ada")
+            status, taken = running.ask("POST", "/api/v1/events", token, [started])
+            assert (status, taken["accepted"]) == (202, 1), taken
+            running.until(200, "GET", "/api/v1/jobs/v1", token)
             assert life.terminate() == 0
         return Ended(data, life.text(), told, len(inbox.bodies))
+
+
+def event(job_id: str, **fields: Any) -> dict[str, Any]:
+    value = {
+        "source": "sdk",
+        "id": job_id,
+        "time_ms": time.time_ns() // 1_000_000,
+        "type": "started",
+        "job_id": job_id,
+        "attempt": 1,
+        "team": "vision",
+        "gpu_count": 1,
+        "gpu_type": "H100",
+    }
+    return {"topic": "jobs", "value": {**value, **fields}}
 
 
 def published(folder: Path, data: Path, inbox: Inbox, key: dict[str, str]) -> None:
@@ -153,9 +175,12 @@ def found_in(data: Path, markers: tuple[str, ...]) -> dict[str, set[str]]:
         for line in lines:
             look("the log", line.value if isinstance(line.value, bytes) else repr(line.value).encode())
     with StoreProcess(data, copied=False) as front:
-        store = ClickHouseStore(front.target())
+        store, filled = ClickHouseStore(front.target()), 0
         for table in SCHEMAS:
-            look(f"table {table}", repr(store.select(table).to_pylist()).encode())
+            rows = store.select(table)
+            filled += rows.num_rows > 0
+            look(f"table {table}", repr(rows.to_pylist()).encode())
+        assert filled >= _TABLES_FILLED
         store.close()
     return found
 

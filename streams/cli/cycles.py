@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 # By default Python collects after every 700 new containers, of which a second of events creates tens of thousands: a
-# sixth of its work. Little of what is dropped here is in cycles.
-_COLLECT_AFTER: Final = 20_000
+# sixth of its work. Little of what is dropped here is in cycles. An accrual of a shard holds tens of thousands until its
+# rows are built: a collection in the middle of it looks at them in vain.
+_COLLECT_AFTER: Final = 50_000
 #: One in so many of these collections looks at the objects that survived the others, too.
 _OLDER_EVERY: Final = 4
 #: One in so many full collections looks at all objects, which stops a worker with 10,000 live jobs for a second; the

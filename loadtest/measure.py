@@ -106,7 +106,7 @@ async def alerted(send: Send, probes: Probes, arrivals: Arrivals, per_tick: int)
     for tick in range(arrivals.expected // per_tick):
         await asyncio.sleep((TICK_MS - now_ms() % TICK_MS) / 1000 + 3)  # well before the next one
         for number in range(per_tick):
-            send(probes.runaway(f"runaway-{tick}-{number}", int(now_ms())))
+            send(probes.runaway(runaway_name(tick, number), int(now_ms())))
     return await arrived(arrivals, _PATIENCE_S)
 
 
@@ -117,14 +117,15 @@ async def crossing(send: Send, probes: Probes, jobs: int, ahead_ms: int) -> int:
     scaled_ms = tick_ms - CROSSING_MS
     for number in range(jobs):
         sent_ms = int(now_ms())
-        send(probes.runaway(f"runaway-{_in_letters(number)}", sent_ms, scaled_before_ms=sent_ms - scaled_ms))
+        send(probes.runaway(runaway_name(number), sent_ms, scaled_before_ms=sent_ms - scaled_ms))
     await asyncio.sleep((tick_ms - now_ms()) / 1000 - 1)
     return tick_ms
 
 
-def _in_letters(number: int) -> str:
+def runaway_name(*numbers: int) -> str:
     """A name without a number: jobs that differ by their number alone are a sweep, whose alerts are one message."""
-    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+    parts = ("".join(chr(ord("a") + int(digit)) for digit in str(number)) for number in numbers)
+    return "-".join(("runaway", *parts))
 
 
 async def arrived(arrivals: Arrivals, patience_s: float) -> Spread:

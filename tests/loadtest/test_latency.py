@@ -15,6 +15,7 @@ from loadtest.latency_world import machine
 from loadtest.soak_load import Event
 from schemas.decode import decode
 from schemas.invalid import Invalid
+from streams.engine.rules.similar_jobs import stem_of
 from streams.keys import key_of
 from streams.notify.webhooks.receiver import Received
 from tests.kafka.broker import why_not
@@ -36,6 +37,16 @@ def test_every_event_is_taken_and_no_two_are_one() -> None:
         taken(event)
         assert str(json.loads(event.value)["job_id"]).startswith(NAMES)
     assert len({(event.topic, json.loads(event.value)["id"]) for event in events}) == len(events)
+
+
+def test_runaways_are_no_sweep_whose_alerts_would_be_one_message() -> None:
+    names = [
+        *map(measure.runaway_name, range(200)),
+        *(measure.runaway_name(6, number) for number in range(20)),
+    ]
+    assert len({*names}) == len(names)
+    assert all(name.startswith(NAMES) and stem_of(name) == name for name in names)
+    assert stem_of("runaway-6-19") != "runaway-6-19"
 
 
 def test_a_runaway_burns_enough_for_the_fast_rule_and_was_paid_all_along() -> None:

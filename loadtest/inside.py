@@ -1,7 +1,7 @@
 """A worker with stopwatches in it: `python -m loadtest.inside OUT.jsonl worker --data DIR` is `trainfare worker`.
 
 Each stored flight of checkpoints is a line: how far the log is stored, when, and what the process had used.
-The last line is what its parts took.
+The last line is what its parts took: from SIGUSR1 to SIGUSR2 where these come, else all the time.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TextIO
 
 from loadtest.stopwatch import Stopwatch, run_delay_s
@@ -34,6 +36,10 @@ TIMED: Final[tuple[tuple[str, type, str], ...]] = (
     ("snapshot", Snapshots, "save_all"),
 )
 
+#: Signals between which parts are timed: a load that begins or ends at once is no steady one.
+BEGIN: Final = signal.SIGUSR1
+END: Final = signal.SIGUSR2
+
 
 class Inside:
     """The stopwatches of one process, and the file they report to."""
@@ -51,12 +57,21 @@ class Inside:
             _replace(owner, method, partial(self._timed, name))
         _replace(Shard, "fold", self._seen)
         _replace(Checkpointer, "_count", self._stored)
+        for number in (BEGIN, END):
+            signal.signal(number, self._signalled)
 
     def report(self) -> None:
         """The last line."""
         parts = {name: watch.figures() for name, watch in self._watches.items()}
         rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._write({"parts": parts, "rss_peak_mib": rss_mib, "rows": dict(self._rows)})
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        for watch in self._watches.values():
+            if number == BEGIN:
+                watch.restart()
+            else:
+                watch.stop()
 
     def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         watch = self._watches[name]

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 from loadtest import soak_judge
 from loadtest.drive import Drive
-from loadtest.inside import parts_of
+from loadtest.inside import BEGIN, END, parts_of
 from loadtest.latency_load import NAMES, Probes
 from loadtest.latency_world import WorldError, broker, end_in_order, machine, settings_for
 from loadtest.measure import (
@@ -100,11 +100,13 @@ class Live:
                 # The start of all jobs at once is a load of its own; commits are a second or two behind.
                 await asyncio.to_thread(self._caught_up, _COMMITTED_S * options.rate)
                 await asyncio.sleep(options.settle)
+                worker.signal(BEGIN)
                 sent, began_s = drive.sent, time.monotonic()
                 busy = await cpu_percent(worker.cpu_s, options.cpu)
                 per_s = (drive.sent - sent) / (time.monotonic() - began_s)
                 loads.append(os.getloadavg()[0])
                 rows, alerts, lag, lag_s = await self._latencies(worker, send, arrivals)
+                worker.signal(END)
             loads.append(os.getloadavg()[0])
             memory_mib, live = worker.rss_mib() or 0.0, load.live
             await asyncio.to_thread(drive.end)

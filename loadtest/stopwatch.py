@@ -17,6 +17,15 @@ class Stopwatch:
     def __init__(self) -> None:
         self._wall_s = array("d")
         self._cpu_s = array("d")
+        self._counts = True
+
+    def restart(self) -> None:
+        """Forget what was timed so far."""
+        self._wall_s, self._cpu_s, self._counts = array("d"), array("d"), True
+
+    def stop(self) -> None:
+        """Leave out what ends from now on."""
+        self._counts = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -25,8 +34,12 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._wall_s.append(time.perf_counter() - began_s)
-            self._cpu_s.append(time.thread_time() - cpu_s)
+            self._add(time.perf_counter() - began_s, time.thread_time() - cpu_s)
+
+    def _add(self, wall_s: float, cpu_s: float) -> None:
+        if self._counts:
+            self._wall_s.append(wall_s)
+            self._cpu_s.append(cpu_s)
 
     def figures(self) -> dict[str, float]:
         """Count, seconds in all, and of one: median, p99 and longest, in ms."""

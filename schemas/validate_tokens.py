@@ -21,7 +21,9 @@ NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 #: What every figure of everybody is behind, or every act: no bound would hold there.
-_UNBOUND: Final = ("metrics", "read", "query", "admin")
+_UNBOUND: Final = ("metrics", "admin")
+#: Rows are kept apart by team, and by nothing else.
+_BY_TEAM: Final = ("read", "query")
 
 
 class TokenBounds(NamedTuple):
@@ -134,6 +136,14 @@ def _check_bounds(scopes: Sequence[str], value: Mapping[str, object]) -> None:
             "***",
             f"no bound with the scope {beyond}: it is for all that there is, and would be shown or done whatever the bound; "
             "issue a token of its own for it",
+        )
+    seeing = next((each for each in scopes if each in _BY_TEAM), None)
+    if seeing is not None and (not value.get("teams") or value.get("owners") or value.get("job_prefixes")):
+        refuse(
+            Reason.out_of_range,
+            bound,
+            "***",
+            f"the scope {seeing} with the bound teams or with none: rows are kept apart by team alone; issue a token of its own for it",
         )
     if "ingest" in scopes and (value.get("teams") or value.get("owners")) and not value.get("sources"):
         refuse_missing("sources", "those of its events (the SDK's is sdk): it could send as any other")

@@ -8,10 +8,17 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from sinks.answer import QueryResult
 
 
-def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> QueryResult:
+def ask(
+    client: Client,
+    sql: str,
+    parameters: Mapping[str, object] | None,
+    settings: Mapping[str, str] | None = None,
+) -> QueryResult:
     """Run a read-only statement."""
     bound = dict(parameters or {})
-    result = client.query(sql, parameters=bound, tz_mode="aware", query_tz="UTC")
+    result = client.query(
+        sql, parameters=bound, settings=dict(settings or {}), tz_mode="aware", query_tz="UTC"
+    )
     names = tuple(result.column_names)
     types = tuple(column.name for column in result.column_types)
     if names:

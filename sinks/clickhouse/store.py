@@ -101,8 +101,15 @@ class ClickHouseStore:
         bound = dict(parameters or {})
         return self._connection.call(lambda client: client.query_arrow(sql, parameters=bound))
 
-    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+    def ask(
+        self,
+        sql: str,
+        parameters: Mapping[str, object] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> QueryResult:
         """Run our own read-only SQL in ClickHouse's read-only mode; return values with their column types.
+
+        `settings`: of this statement, beside those of the session.
 
         SQL of users goes to `sinks.query`.
 
@@ -112,7 +119,7 @@ class ClickHouseStore:
         with self._lock:
             if self._reader is None:
                 self._reader = ClickHouseConnection(self.target, self.target.database, read_only=True)
-        return self._reader.call(lambda client: ask(client, sql, parameters))
+        return self._reader.call(lambda client: ask(client, sql, parameters, settings))
 
     def close(self) -> None:
         """Close all clients and release the directory."""

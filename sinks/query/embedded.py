@@ -11,7 +11,8 @@ from sinks.query.limits import QueryLimits
 from sinks.query.open_tables import EmbeddedTables
 from sinks.query.reads import ReadCounter, Reads
 from sinks.query.refusal import FailedQueryError
-from sinks.query.session import Parser, answering, failing, local_client, write_columns
+from sinks.query.session import Parser, answering, failing, failing_unseen, local_client, write_columns
+from sinks.query.team_rows import BEHIND_FILTERS, TeamBound
 from sinks.query.wire import Request, StoreFiles
 
 #: The engine's error for a file that disappeared after it listed the part.
@@ -23,6 +24,7 @@ class EmbeddedRunner:
 
     def __init__(self, files: StoreFiles, limits: QueryLimits, scratch_dir: str) -> None:
         self._limits = limits
+        self._is_bound = False
         with failing():
             self._parser = Parser(local_client(scratch_dir, files.engine_dir))
             self._counter = (
@@ -32,7 +34,7 @@ class EmbeddedRunner:
 
     def reads(self) -> Reads | None:
         """What the last query read from tables; None where nothing says so."""
-        return None if self._counter is None else self._counter.last
+        return None if self._counter is None or self._is_bound else self._counter.last
 
     def run(self, request: Request, out: BinaryIO) -> int:
         """Write the result; return the number of its rows.
@@ -42,6 +44,8 @@ class EmbeddedRunner:
             FailedQueryError: It failed or exceeded a limit.
             QueriesOffError: The store's files cannot be read.
         """
+        # How much was read tells of rows of others.
+        self._is_bound = request.teams is not None
         try:
             return self._once(request, out)
         except FailedQueryError as fault:
@@ -55,15 +59,24 @@ class EmbeddedRunner:
 
     def _once(self, request: Request, out: BinaryIO) -> int:
         tables = self._tables
+        names = tables.names()
+        bound = None
+        if request.teams is not None:
+            is_view = names
+            own = [name for name in names if not is_view[name]]
+            bound = TeamBound(tuple(request.teams), tables.database, own)
         prepared = self._parser.prepare(
-            request.sql, request.parameters, tables.names(), tables.database, self._limits
+            request.sql, request.parameters, names, tables.database, self._limits, bound
         )
         if request.is_check:
             with tables.opened(prepared.tables, prepared.settings) as client:
                 write_columns(client, prepared, out)
             return 0
+        # The filters read some tables themselves.
+        behind = frozenset[str]() if bound is None else BEHIND_FILTERS & frozenset(names)
         with (
-            tables.opened(prepared.tables, prepared.settings) as client,
+            nullcontext() if bound is None else failing_unseen(),
+            tables.opened(prepared.tables | behind, prepared.settings) as client,
             nullcontext() if self._counter is None else self._counter.counting(),
             answering(client, prepared) as (columns, blocks),
         ):

@@ -76,7 +76,7 @@ def judge(tree: Node, tables: Collection[str], database: str, limits: QueryLimit
     explained = tree.get("query") if kind == "ExplainQuery" else None
     settings = taken(explained if isinstance(explained, dict) else tree, limits)
     judge_ = _Judge(frozenset(tables), database, _common_names(tree))
-    for node, parent in _nodes(tree):
+    for node, parent in nodes_of(tree):
         judge_.check(node, parent)
     return JudgedStatement(tree, settings, frozenset(judge_.named), judge_.parameters)
 
@@ -210,7 +210,7 @@ _CHECKS: Final = {
 }
 
 
-def _nodes(tree: Node) -> Iterator[tuple[Node, str]]:
+def nodes_of(tree: Node) -> Iterator[tuple[Node, str]]:
     """Yield every node of the tree, with the type of its parent."""
     waiting: list[tuple[object, str, int]] = [(tree, "", 0)]
     while waiting:
@@ -233,7 +233,7 @@ def _nodes(tree: Node) -> Iterator[tuple[Node, str]]:
 
 def _common_names(tree: Node) -> frozenset[str]:
     """The names that WITH gives to subqueries."""
-    names = {str(node.get("name")) for node, _ in _nodes(tree) if node.get("type") == "WithElement"}
+    names = {str(node.get("name")) for node, _ in nodes_of(tree) if node.get("type") == "WithElement"}
     for name in names:
         if not _NAME.fullmatch(name):
             _refuse(f"`{name[:80]}` is no name for a subquery")

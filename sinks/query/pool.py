@@ -6,7 +6,7 @@ When all are busy, the caller reports that.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from sinks.errors import QueryFailed
@@ -152,8 +152,10 @@ class QueryRun:
         self._process: QueryProcess | None = None
         self._cancelled = False
 
-    def answer(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
-        """Run it; blocks.
+    def answer(
+        self, sql: str, parameters: dict[str, Parameter], form: Form, teams: Sequence[str] | None = None
+    ) -> Answered:
+        """Run it; blocks. `teams`: whose rows alone it reads.
 
         Raises:
             QueryRefused: The statement is not allowed.
@@ -168,7 +170,7 @@ class QueryRun:
                     raise QueryFailed("the query was cancelled")
                 self._process = process
             self._pool.warn_of_gaps(process.wait_ready())
-            return process.ask(sql, parameters, form)
+            return process.ask(sql, parameters, form, teams)
         finally:
             with self._lock:
                 self._process = None

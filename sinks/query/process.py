@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -145,15 +146,17 @@ class QueryProcess:
             raise QueriesOff(self._ready.off)
         return self._ready.left_open
 
-    def ask(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
-        """Run one query. See `reusable` afterwards.
+    def ask(
+        self, sql: str, parameters: dict[str, Parameter], form: Form, teams: Sequence[str] | None = None
+    ) -> Answered:
+        """Run one query; `teams`: whose rows alone it reads. See `reusable` afterwards.
 
         Raises:
             QueryRefused: The statement is not allowed.
             QueryFailed: It failed or exceeded a limit.
             QueriesOff: The process cannot run queries.
         """
-        return self._asked(wire.Request(sql, parameters, form))
+        return self._asked(wire.Request(sql, parameters, form, teams=None if teams is None else [*teams]))
 
     def check(self, sql: str) -> dict[str, str]:
         """Ask which columns the answer of a statement has, without running it: their types by name, {} of what is no SELECT.

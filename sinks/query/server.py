@@ -14,7 +14,7 @@ from sinks.driver_pool import driver_pool
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
 from sinks.query.reads import Reads
-from sinks.query.refusal import FailedQueryError, QueriesOffError
+from sinks.query.refusal import NOT_ON_SERVER, FailedQueryError, QueriesOffError, RefusedQueryError
 from sinks.query.session import Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, ServerAddress
 
@@ -62,6 +62,8 @@ class ServerRunner:
             database = self._server.database
             with failing():
                 found = client.query(_TABLES, parameters={"database": database}).result_rows
+            if request.teams is not None:
+                raise RefusedQueryError(NOT_ON_SERVER)
             tables = {str(name): bool(is_view) for name, is_view in found}
             prepared = self._parser.prepare(request.sql, request.parameters, tables, database, self._limits)
             with failing():

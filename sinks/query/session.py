@@ -14,10 +14,11 @@ from sinks.engine_installed import require_engine
 from sinks.errors import EngineMissing
 from sinks.query import tree as trees
 from sinks.query.described import described
-from sinks.query.guard import judge
+from sinks.query.guard import judge, nodes_of
 from sinks.query.limits import QueryLimits
 from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
+from sinks.query.team_rows import TeamBound
 from sinks.query.wire import Parameter
 
 _TEXT_LIMITS: Final = {
@@ -27,6 +28,8 @@ _TEXT_LIMITS: Final = {
 }
 #: Addresses within the engine, which some of its messages have twice.
 _STACK: Final = re.compile(r",? Stack trace \(when copying[^)]*\):(?:\s*\d+\. [^\n]*? @ 0x[0-9a-f]+)*")
+#: The name of an error, at the end of its text.
+_KIND: Final = re.compile(r"\(([A-Z][A-Z0-9_]{2,60})\)\s*$")
 _VERSION: Final = re.compile(r"\s*\(version [0-9.]+[^)]*\)")
 
 #: Statements whose judgement is kept: the product's own are some fifty, each asked again and again.
@@ -62,6 +65,7 @@ class _JudgedBy(NamedTuple):
     tables: tuple[tuple[str, bool], ...]
     database: str
     limits: QueryLimits
+    is_bound: bool
 
 
 class ColumnTypes(NamedTuple):
@@ -92,24 +96,34 @@ class Parser:
         tables: Mapping[str, bool],
         database: str,
         limits: QueryLimits,
+        bound_to: TeamBound | None = None,
     ) -> Prepared:
-        """Check a statement; `tables`: name -> whether it is a view.
+        """Check a statement; `tables`: name -> whether it is a view; `bound_to`: whose rows alone it reads.
 
         Raises:
             RefusedQueryError: It is not allowed.
             FailedQueryError: It cannot be parsed.
         """
-        asked = _JudgedBy(sql, tuple(tables.items()), database, limits)
-        found = self._known.pop(asked, None) or self._judged(sql, tables, database, limits)
+        asked = _JudgedBy(sql, tuple(tables.items()), database, limits, bound_to is not None)
+        found = self._known.pop(asked, None) or self._judged(sql, tables, database, limits, bound_to)
         self._known[asked] = found
         if len(self._known) > _KNOWN_MAX:
             del self._known[next(iter(self._known))]  # the one that was longest not asked
-        return Prepared(
-            found.sql, found.selects, bound(found.types, parameters), found.settings, found.tables
-        )
+        settings = found.settings
+        if bound_to is not None:
+            settings = {
+                **settings,
+                **(bound_to.settings() if limits.is_own else bound_to.settings_of_users()),
+            }
+        return Prepared(found.sql, found.selects, bound(found.types, parameters), settings, found.tables)
 
     def _judged(
-        self, sql: str, tables: Mapping[str, bool], database: str, limits: QueryLimits
+        self,
+        sql: str,
+        tables: Mapping[str, bool],
+        database: str,
+        limits: QueryLimits,
+        bound_to: TeamBound | None,
     ) -> AllowedStatement:
         trees.check_text(sql)
         asked = described(sql, database)
@@ -117,6 +131,8 @@ class Parser:
             if asked.name not in tables or (asked.prefix.startswith("SHOW") and not tables[asked.name]):
                 kind = "view" if asked.prefix.startswith("SHOW") else "table or view"
                 raise RefusedQueryError(f"`{asked.name}` is no {kind} of this store; SHOW TABLES lists them")
+            if bound_to is not None:
+                bound_to.check_tables([asked.name])
             described_sql = f"{asked.prefix} `{database}`.`{asked.name}`"
             return AllowedStatement(described_sql, False, {}, limits.settings(), frozenset({asked.name}))
         tree = trees.parse(self, asked.query if asked is not None else sql)
@@ -124,6 +140,11 @@ class Parser:
         text = trees.text_of(self, judged.tree)
         # The generated text is checked, too, in case it parses differently from the tree.
         judge(trees.parse(self, text), tables.keys(), database, limits)
+        if bound_to is not None:
+            if not limits.is_own:
+                bound_to.check(nodes_of(judged.tree), judged.settings)
+            is_list = judged.tree.get("type") == "ShowTablesQuery"
+            bound_to.check_tables(tables if is_list else judged.tables, is_own=limits.is_own)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
         return AllowedStatement(
             f"{asked.prefix} ({text})" if asked is not None else text,
@@ -197,6 +218,23 @@ def failing() -> Iterator[None]:
         yield
     except (ClickHouseError, RuntimeError) as fault:  # chDB raises the latter within a stream of blocks
         raise FailedQueryError(_in_words(str(fault))) from fault
+
+
+@contextmanager
+def failing_unseen() -> Iterator[None]:
+    """Shorten faults to their kind: the text of one may have a value of a row.
+
+    Raises:
+        FailedQueryError: The shortened fault.
+    """
+    try:
+        yield
+    except FailedQueryError as fault:
+        kind = _KIND.search(str(fault))
+        said = kind[1] if kind else "of no known kind"
+        raise FailedQueryError(
+            f"the query failed ({said}); an identity bound to teams sees no more of it, as it may have a value of a row"
+        ) from None
 
 
 def _names_of(types: Iterable[Any]) -> tuple[str, ...]:

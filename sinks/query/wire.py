@@ -74,6 +74,7 @@ class Request(msgspec.Struct, frozen=True):
     parameters: dict[str, Parameter]
     form: Form
     is_check: bool = False
+    teams: list[str] | None = None  # whose rows alone are read; None: all
 
 
 class Reply(msgspec.Struct, frozen=True):

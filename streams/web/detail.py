@@ -96,7 +96,8 @@ class Details:
             state = state_of(store, job_id, STATE_MAX_BYTES, self.stored)
             return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
 
-        found = await self._store_reader.run(work)
+        # The stored state of a shard has jobs of all teams.
+        found = None if self._store_reader.teams is not None else await self._store_reader.run(work)
         return await self._store_reader.rows(queries.PHASES, job=job_id) if found is None else found
 
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:

@@ -11,12 +11,12 @@ from typing import Final
 
 from streams.web.routes import Route, Routes
 from streams.web.scopes import ALL, CONTROL_SCOPES, Scope
-from streams.web.security import OF_BOUND
+from streams.web.security import BY_TEAM, OF_BOUND
 from streams.web.sign_in.roles import ROLE_SCOPES, PersonRole
 
 YES, NO, OPEN_TO_ALL, WITHIN = "yes", "-", "open", "within"
 #: A token that has one of these scopes and a bound.
-BOUNDED: Final = (Scope.INGEST, Scope.ACT, Scope.LIMIT)
+BOUNDED: Final = (Scope.READ, Scope.QUERY, Scope.INGEST, Scope.ACT, Scope.LIMIT)
 #: What a token bound to a team writes a control about.
 ABOUT: Final = ("own team", "another team", "no team")
 
@@ -28,7 +28,7 @@ _PATHS: Final = f"""
 ## Paths
 
 `{YES}`: a token of this scope is let in. `{NO}`: 403. `{OPEN_TO_ALL}`: no token is needed; [webhooks and signed links](../SECURITY.md#clients-and-the-network) have a secret of their own. The last column is a token with the scope and a bound, such as a team: `{WITHIN}` is within the
-bound, each event and control by itself; `{NO}` is 403, as the answer is for all.
+bound, each event and control by itself; of `read` and `query` the answer is made of [rows of these teams alone](access.md#rows-by-team); `{NO}` is 403, as the answer is for all.
 """
 _ROLES: Final = """
 ## Roles
@@ -75,7 +75,7 @@ def path_row(route: Route) -> list[str]:
         return [_named(route), *[OPEN_TO_ALL] * len(Scope), OPEN_TO_ALL]
     needed = frozenset({route.scope}) if isinstance(route.scope, Scope) else route.scope
     cells = [YES if needed & _granted(scope) else NO for scope in Scope]
-    return [_named(route), *cells, WITHIN if route.path in OF_BOUND else NO]
+    return [_named(route), *cells, WITHIN if route.path in OF_BOUND or _canonical(route) in BY_TEAM else NO]
 
 
 def _granted(scope: Scope) -> frozenset[Scope]:
@@ -83,7 +83,11 @@ def _granted(scope: Scope) -> frozenset[Scope]:
 
 
 def _named(route: Route) -> str:
-    return f"`{route.method} {route.path.replace(':[^/]+', '').replace(':.+', '')}`"
+    return f"`{route.method} {_canonical(route)}`"
+
+
+def _canonical(route: Route) -> str:
+    return route.path.replace(":[^/]+", "").replace(":.+", "")
 
 
 def _role_row(role: PersonRole) -> list[str]:

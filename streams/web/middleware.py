@@ -21,7 +21,7 @@ from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.http_protocol import hold_back, trust
 from streams.web.packed_body import check_encoding
 from streams.web.places import Client
-from streams.web.scopes import Caller
+from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, Needed, RequestGuard, is_data
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 BODY_MAX_BYTES: Final = 2**20
 CALLER: Final = web.RequestKey("caller", Caller)
+#: The teams whose rows alone the caller sees here; None: all.
+TEAMS: Final = web.RequestKey("teams", tuple)
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH_SHOWN: Final = 200
@@ -39,7 +41,7 @@ _READY_PATH: Final = "/readyz"
 def client_of(request: web.Request) -> Client:
     """Who asks, for what counts by client."""
     caller = request[CALLER]
-    return Client(caller.token, caller.address)
+    return Client(caller.token, caller.address, request.get(TEAMS))
 
 
 def middleware(guard: RequestGuard, scopes: Mapping[str, Needed], now_ms: Callable[[], int]) -> Middleware:
@@ -95,6 +97,7 @@ async def _answered(
                 lambda: request.cookies,
                 resource.canonical,
             )
+            _bind(request, scope)
             if request[CALLER].token:
                 trust(request)
         check_encoding("" if resource is None else resource.canonical, request.headers)
@@ -124,6 +127,13 @@ async def _answered(
         # Not while the fault is there: its traceback holds the body.
         await hold_back(request, delay_s)
     return response
+
+
+def _bind(request: web.Request, scope: Needed) -> None:
+    """Keep the teams whose rows alone the caller sees here."""
+    teams = request[CALLER].teams_for(scope if isinstance(scope, Scope) else Scope.READ)
+    if teams is not None:
+        request[TEAMS] = teams
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -17,6 +17,7 @@ class Client(NamedTuple):
 
     token: str = ""
     address: str = ""
+    teams: tuple[str, ...] | None = None  # whose rows alone it sees; None: all
 
 
 class PlaceHolder(StrEnum):

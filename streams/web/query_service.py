@@ -61,6 +61,7 @@ class _Query(NamedTuple):
     sql: str
     parameters: dict[str, Parameter]
     form: Form
+    teams: tuple[str, ...] | None
 
 
 class QueryService:
@@ -115,8 +116,8 @@ class QueryService:
             with self._counted():
                 pool = self._pool_of(workload)
                 # A process that has run a user's statement could be compromised: it serves one client only.
-                owner = "" if is_own else f"{client.token} {client.address}"
-                answer = await self._run(pool, owner, _Query(sql, dict(parameters), form))
+                owner = "" if is_own else f"{client.token} {client.address} {client.teams}"
+                answer = await self._run(pool, owner, _Query(sql, dict(parameters), form, client.teams))
             try:
                 yield answer
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -36,7 +36,7 @@ from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
 from streams.web.last_audit import LastAudit
 from streams.web.meter import MeterReport
-from streams.web.middleware import CALLER, client_of
+from streams.web.middleware import CALLER, TEAMS, client_of
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.page_sessions import PageSessions
 from streams.web.panels import dashboards, panel_answer
@@ -51,6 +51,7 @@ from streams.web.sign_in.endpoint import SignInEndpoint
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
+from streams.web.team_answers import TeamAnswers, TeamHandlers, Teams
 from streams.web.token_endpoint import TokenEndpoint
 from streams.worker.health.worker_status import Check
 
@@ -101,6 +102,8 @@ class Parts:
     bills: BillEndpoint
     sign_in: SignInEndpoint
     calendar: Calendar  # the usual one
+    of_teams: Callable[[Teams], Parts]  # the same, made of rows of these teams alone
+    partial: str = ""  # whose rows alone they are made of; "": of all
 
 
 class Route(NamedTuple):
@@ -201,7 +204,9 @@ class Routes:
     def add_to(self, app: web.Application) -> dict[str, Needed]:
         """Register every route; return the scopes by aiohttp's names of the paths."""
         scopes: dict[str, Needed] = {}
-        for method, path, scope, handler in self.table():
+        answers = TeamAnswers(self._handlers_of)
+        for method, path, scope, whole in self.table():
+            handler = answers.handler(method, path, whole)
             if method == "GET":
                 route = app.router.add_get(path, handler, allow_head=path != "/api/v1/stream")
             else:
@@ -209,6 +214,11 @@ class Routes:
             assert route.resource is not None
             scopes[route.resource.canonical] = scope
         return scopes
+
+    def _handlers_of(self, teams: Teams) -> TeamHandlers:
+        routes = Routes(self._parts.of_teams(teams))
+        routes._parts = replace(routes._parts, broadcaster=self._parts.broadcaster.beside(routes.snapshot))
+        return TeamHandlers({(method, path): handler for method, path, _, handler in routes.table()})
 
     async def snapshot(self) -> dict[str, Any]:
         """The content of the stream."""
@@ -224,6 +234,7 @@ class Routes:
             "alerts": alerts["alerts"],
             "speed": self._parts.speed,
             "may_act": self._may_act,
+            **({"partial": self._parts.partial} if self._parts.partial else {}),
         }
 
     @property
@@ -257,7 +268,7 @@ class Routes:
         checks = await self._parts.health.checks()
         ready = all(check.ok for check in checks)
         # Addresses and paths are shown only with a token that may read, on a loopback address, too.
-        may_read = Scope.READ in request[CALLER].scopes
+        may_read = _sees_all(request)
         found = [
             {"name": check.name, "ok": check.ok, "detail": check.detail if may_read else public(check)}
             for check in checks
@@ -292,7 +303,7 @@ class Routes:
         parts = self._parts
         status, checks = await parts.health.status(), await parts.health.checks()
         # As in /readyz: addresses and paths only with a token that may read.
-        may_read = Scope.READ in request[CALLER].scopes
+        may_read = _sees_all(request)
         shown = [check if may_read else Check(check.name, check.ok, public(check)) for check in checks]
         return json_answer(await parts.meter.of(status, shown, parts.audit()))
 
@@ -413,7 +424,7 @@ class Routes:
 
     async def _tables(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return json_answer(await self._parts.tables.listed())
+        return json_answer(await self._parts.tables.listed(request.get(TEAMS)))
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
         return await query(request, self._parts.queries, client_of(request))
@@ -484,3 +495,7 @@ class Routes:
         if asset is None:
             raise ApiError(404, f"there is nothing at {request.path}")
         return asset.answer(request)
+
+
+def _sees_all(request: web.Request) -> bool:
+    return Scope.READ in request[CALLER].scopes and request.get(TEAMS) is None

@@ -81,6 +81,15 @@ class Caller:
         """The teams whose figures it may see; None: all of them."""
         return self.team_bounds.get(Scope.READ) or frozenset(self.bounds.teams) or None
 
+    def teams_for(self, scope: Scope) -> tuple[str, ...] | None:
+        """The teams whose rows alone it sees with a scope; None: all of them. Of another bound than teams: none of them."""
+        if scope in self.team_bounds:
+            return tuple(sorted(self.team_bounds[scope]))
+        if self.bounds == UNBOUND:
+            return None
+        by_others = self.bounds.owners or self.bounds.job_prefixes
+        return () if by_others else tuple(sorted(set(self.bounds.teams)))
+
     def is_bound(self, scope: Scope) -> bool:
         """Whether a scope holds for a part of what there is."""
         return self.bounds != UNBOUND or scope in self.team_bounds

@@ -52,6 +52,28 @@ OF_BOUND: Final = frozenset(
         "/api/v1/whoami",
     }
 )
+#: Where a bound to teams holds: what is answered is made of rows of these teams alone.
+BY_TEAM: Final = frozenset(
+    {
+        "/api/v1/jobs",
+        "/api/v1/jobs/{job_id}",
+        "/api/v1/job",
+        "/api/v1/burn",
+        "/api/v1/stream",
+        "/api/v1/session",
+        "/api/v1/costs",
+        "/api/v1/costs/month",
+        "/api/v1/costs/span",
+        "/api/v1/alerts",
+        "/api/v1/alerts/{alert_id}",
+        "/api/v1/budgets",
+        "/api/v1/budgets/detail",
+        "/api/v1/experiments",
+        "/api/v1/experiments/{name}",
+        "/api/v1/tables",
+        "/api/v1/query",
+    }
+)
 #: What a path needs: a scope, one of several, or nothing.
 Needed: TypeAlias = Scope | frozenset[Scope] | None
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -201,6 +223,8 @@ class RequestGuard:
         if not own:
             what = "this token" if not caller.is_person else f"the role of {caller.token}"
             raise ApiError(403, f"{what} does not have the scope {_named(scopes)}")
+        if path in BY_TEAM and any(caller.teams_for(each) != () for each in own):
+            return caller
         if path not in OF_BOUND and all(caller.is_bound(each) for each in own):
             raise _for_all(caller)
         return caller
@@ -303,15 +327,20 @@ def tokens_not_read() -> ApiError:
     )
 
 
+_WHO_MAY: Final = "somebody who is bound to nothing may ask for it, and docs/access.md#rows-by-team lists what is kept apart by team"
+
+
 def _for_all(caller: Caller) -> ApiError:
     if caller.is_person:
         return ApiError(
             403,
-            f"the role of {caller.token} is bound to teams, and what is asked for is of all: rows are not kept apart by team yet",
+            f"the role of {caller.token} is bound to teams, and what is asked for is of all; {_WHO_MAY}",
             "beyond_role",
         )
     return ApiError(
-        403, "this token is bound to what it may name, and what is asked for is for all", Reason.beyond_token
+        403,
+        f"this token is bound to what it may name, and what is asked for is for all; {_WHO_MAY}",
+        Reason.beyond_token,
     )
 
 

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -50,9 +51,10 @@ from streams.web.security import Needed, RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts
 from streams.web.sign_in.endpoint import SignInEndpoint
 from streams.web.sign_in.people import people_of
-from streams.web.store_reader import StoreReader
+from streams.web.store_reader import StoreReader, TeamReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
+from streams.web.team_answers import Teams, partial_of
 from streams.web.token_bounds import JobGroups
 from streams.worker.health.worker_status import WorkerStatus
 
@@ -138,41 +140,57 @@ class WebServer:
         acting = ControlEndpoint(controls, wall_ms, now_ms, figures.alert_group, standing, requests)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
-        routes = Routes(
-            Parts(
-                figures=figures,
-                job_list=job_list,
-                details=details,
-                experiments=Experiments(self._readers[0], figures),
-                budgets=BudgetDetails(self._readers[0], figures),
-                alerts=AlertHistory(self._readers[0], figures, docs_url),
-                health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
-                broadcaster=self.broadcaster,
-                queries=self.queries,
-                estimates=self._readers[3],
-                meter=MeterReport(
-                    figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
-                ),
-                tables=Tables(self._readers[0], now_ms),
-                assets=assets.load(),
-                guard=guard,
-                controls=acting,
-                ingest=ingest,
-                hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
-                otlp=OtlpEndpoint(ingest),
-                receivers=ReceiverEndpoint(receivers, now_ms),
-                bills=self._bills,
-                sign_in=SignInEndpoint(sign_in, people, guard, settings.public_url, now_ms, wall_ms),
-                calendar=calendar,
-                act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
-                version=release(),
-                audit=audit,
-                speed=speed,
-                edge=lambda: ServerFacts.of(
-                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest
-                ),
+
+        def of_teams(teams: Teams) -> Parts:
+            reader = TeamReader(self._readers[0], teams)
+            own = ApiFigures(reader, now_ms, wall_ms)
+            return replace(
+                parts,
+                figures=own,
+                job_list=JobList(reader, own),
+                details=Details(reader, own),
+                experiments=Experiments(reader, own),
+                budgets=BudgetDetails(reader, own),
+                alerts=AlertHistory(reader, own, docs_url),
+                estimates=TeamReader(self._readers[3], teams),
+                partial=partial_of(teams),
             )
+
+        parts = Parts(
+            of_teams=of_teams,
+            figures=figures,
+            job_list=job_list,
+            details=details,
+            experiments=Experiments(self._readers[0], figures),
+            budgets=BudgetDetails(self._readers[0], figures),
+            alerts=AlertHistory(self._readers[0], figures, docs_url),
+            health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
+            broadcaster=self.broadcaster,
+            queries=self.queries,
+            estimates=self._readers[3],
+            meter=MeterReport(
+                figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
+            ),
+            tables=Tables(self._readers[0], now_ms),
+            assets=assets.load(),
+            guard=guard,
+            controls=acting,
+            ingest=ingest,
+            hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
+            otlp=OtlpEndpoint(ingest),
+            receivers=ReceiverEndpoint(receivers, now_ms),
+            bills=self._bills,
+            sign_in=SignInEndpoint(sign_in, people, guard, settings.public_url, now_ms, wall_ms),
+            calendar=calendar,
+            act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
+            version=release(),
+            audit=audit,
+            speed=speed,
+            edge=lambda: ServerFacts.of(
+                self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest
+            ),
         )
+        routes = Routes(parts)
         scopes: dict[str, Needed] = {}
         app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(add_headers)

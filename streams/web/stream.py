@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
+from weakref import WeakSet
 
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -55,11 +56,26 @@ class Broadcaster:
         self._newest = b""
         self._closed = False
         self.computed = 0
+        self._beside: WeakSet[Broadcaster] = WeakSet()
 
     @property
     def listeners(self) -> int:
         """The number of listeners."""
-        return len(self._news)
+        return len(self._news) + sum(each.listeners for each in self._beside)
+
+    def beside(self, make: Callable[[], Awaitable[object]]) -> Broadcaster:
+        """Another one with what `make` makes: places are shared, and it is closed with this one."""
+        other = Broadcaster(
+            make,
+            interval_s=self._interval_s,
+            keep_alive_s=self._keep_alive_s,
+            listeners_max=self._listeners_max,
+            per_client_max=self._per_client_max,
+        )
+        other._places, other._seats = self._places, self._seats
+        other._closed = self._closed
+        self._beside.add(other)
+        return other
 
     @contextmanager
     def seat(self, client: Client) -> Iterator[None]:
@@ -127,6 +143,8 @@ class Broadcaster:
     def close(self) -> None:
         """Disconnect every listener."""
         self._closed = True
+        for each in self._beside:
+            each.close()
         for news in self._news:
             news.set()
 

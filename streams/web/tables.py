@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from sinks.clickhouse.view_files import shipped_views
+from sinks.query.team_rows import READABLE
 from streams.web.cache import Cache
 from streams.web.store_reader import StoreReader
 
@@ -89,8 +90,8 @@ class Tables:
         self._store_reader = store_reader
         self._cache = Cache(now_ms, _TTL_MS)
 
-    async def listed(self) -> dict[str, Any]:
-        """All of them, views first.
+    async def listed(self, teams: tuple[str, ...] | None = None) -> dict[str, Any]:
+        """All of them, views first; `teams`: those that whoever is bound to teams may read.
 
         Raises:
             ApiError: The store cannot say.
@@ -114,8 +115,11 @@ class Tables:
                 table["columns"].append({"name": row["column_name"], "type": _plain(row["type"])})
             return list(found.values())
 
+        tables = await self._cache.get("tables", make)
+        if teams is not None:
+            tables = [each for each in tables if each["name"] in READABLE]
         return {
-            "tables": await self._cache.get("tables", make),
+            "tables": tables,
             "examples": [each._asdict() for each in EXAMPLES],
         }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import aiohttp
 
+from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
@@ -69,6 +70,7 @@ async def serving(
     wall_ms: int = WALL_MS,
     speed: float = 1,
     docs_url: str = "",
+    filed: Mapping[bytes, ControlEvent] | None = None,
     sign_in: SignInSettings | None = None,
     clock: Callable[[], int] | None = None,
     **settings: Any,
@@ -90,6 +92,7 @@ async def serving(
         speed=speed,
         receivers=lambda: receivers,
         docs_url=docs_url,
+        filed=filed,
         sign_in=sign_in or SignInSettings(),
     )
     await server.start()

@@ -89,7 +89,9 @@ def test_a_prefix_of_ids_decides_without_the_store() -> None:
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"scopes": ["read"], "teams": ["vision"]}, "teams"),
+        ({"scopes": ["read"], "owners": ["ada"]}, "owners"),
+        ({"scopes": ["read"], "teams": ["vision"], "owners": ["ada"]}, "teams"),
+        ({"scopes": ["metrics"], "teams": ["vision"]}, "teams"),
         ({"scopes": ["admin"], "sources": ["sdk"]}, "sources"),
         ({"scopes": ["ingest", "query"], "job_prefixes": ["v-"]}, "job_prefixes"),
         ({"scopes": ["ingest"], "teams": ["vision"]}, "sources"),

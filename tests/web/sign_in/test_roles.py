@@ -185,12 +185,18 @@ def of_team(role: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/jobs", "/api/v1/stream", "/api/v1/alerts", "/metrics", "/api/v1/approvals"]
+    "path", ["/api/v1/idle", "/api/v1/meter", "/api/v1/audit", "/metrics", "/api/v1/approvals"]
 )
-def test_a_role_of_a_team_acts_within_it_and_sees_nothing(tmp_path: Path, path: str) -> None:
+def test_a_role_of_a_team_acts_within_it(tmp_path: Path, path: str) -> None:
     status, said = asked(tmp_path, in_groups("vision"), path, text=of_team("operator"))
     assert (status, said["error"]["code"]) == (403, "beyond_role")
     assert "is bound to teams, and what is asked for is of all" in said["error"]["message"]
+
+
+def test_a_viewer_of_a_team_is_let_in_where_rows_are_kept_apart(tmp_path: Path) -> None:
+    for path in ("/api/v1/jobs", "/api/v1/alerts"):
+        status, said = asked(tmp_path, in_groups("vision"), path, text=of_team("viewer"))
+        assert (status, said["error"]["code"]) == (503, "starting"), "let in, and there is no store"
 
 
 def test_whose_teams_scopes_are_of_is_said(tmp_path: Path) -> None:

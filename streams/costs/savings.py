@@ -75,7 +75,7 @@ def spot_rows(sums: Mapping[str, tuple[int, int, int]], hours: int) -> list[Row]
     rows: list[Row] = []
     for team, (saved, lost, count) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0])):
         usd = Decimal(saved).scaleb(-9)
-        said = f"{count} jobs on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):.2f} USD of it"
+        said = f"{count} {'job' if count == 1 else 'jobs'} on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):.2f} USD of it"
         rows.append((SPOT, "", team, usd, per_month(usd, hours), said))
     return rows
 

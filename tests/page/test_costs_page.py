@@ -33,6 +33,7 @@ class Meter(NamedTuple):
     by: dict[str, list[dict[str, Any]]]
     m1: list[dict[str, Any]]
     month: list[dict[str, Any]]
+    forecast: dict[str, Any]
     risen: str
     dearest: list[str]
 
@@ -53,6 +54,9 @@ def meter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meter]:
     by = {level: _costs(data, "--by", level, "--compare", "previous", *WEEK) for level in LEVELS}
     m1 = _costs(data, "--metric", "m1", "--by", "team", *WEEK)
     month = _costs(data, "--by", "project", *ALL)
+    done = trainfare("forecast", "--data", data, "--format", "json")
+    assert done.code == 0, done.err
+    forecast = json.loads(done.out)["total"]
     risen = max(by["team"], key=lambda row: Decimal(row["change_usd"]))["team"]
     jobs = _costs(data, "--by", "job", "--where", f"team={risen}", "--limit", "3", *WEEK)
     store = ClickHouseStore(Embedded(data_dir=data))
@@ -69,7 +73,7 @@ def meter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meter]:
     thread.start()
     try:
         assert ready.wait(20)
-        yield Meter(urls[0], by, m1, month, risen, [row["job"] for row in jobs])
+        yield Meter(urls[0], by, m1, month, forecast, risen, [row["job"] for row in jobs])
     finally:
         over.set()
         thread.join(20)
@@ -126,9 +130,11 @@ def test_the_first_view_is_useful_and_says_what_it_has_nothing_before(meter: Met
     assert usd(page.locator("[data-fact=cost] .figure")) == total
     expect(page.locator(".basis")).to_contain_text("Not compared: costs begin on 2020-04-01 00:00 UTC")
     expect(page.locator(".basis")).to_contain_text("Provisional: no bill is loaded")
-    expect(page.locator("[data-fact=month] .figure")).to_contain_text(
-        "\N{ALMOST EQUAL TO} $29,889", timeout=60_000
-    )
+    tile, month = page.locator("[data-fact=month]"), meter.forecast
+    expect(tile.locator(".figure")).to_contain_text("\N{ALMOST EQUAL TO} $29,014", timeout=60_000)
+    assert usd(tile.locator(".figure")) == Decimal(month["forecast_usd"])
+    low, high = (f"${round(Decimal(month[name])):,}" for name in ("low_usd", "high_usd"))
+    expect(tile.locator(".sub")).to_contain_text(f"{low} to {high} (80 %) by 21 days of costs")
     expect(page.locator("[data-fact=hour] .sub")).to_contain_text("of 500 jobs", timeout=60_000)
 
 

@@ -129,6 +129,7 @@ class _Jobs(msgspec.Struct):
     as_of_ms: int = 0
     matched: int | None = None
     total: int | None = None
+    partial: str = ""  # whose jobs alone; "": all
 
 
 class _Alerts(msgspec.Struct):
@@ -150,6 +151,8 @@ def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str, words: str
     present = len(listed.jobs)
     matched = present if listed.matched is None else listed.matched
     total = present if listed.total is None else listed.total
+    if listed.partial:
+        origin = f"{origin}, of {listed.partial} alone"
     return MeterView(
         max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin, matched, total, words
     )

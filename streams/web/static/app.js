@@ -1,6 +1,6 @@
 // The page: a stream of snapshots, shown in a band, an alert list and a jobs table; one job by #/job/ID; others by #/NAME.
 
-import { byId, mark, say } from "./dom.js";
+import { byId, mark, say, visible } from "./dom.js";
 import { duration, hour, instant, isLocal, money, showLocal, zone } from "./format.js";
 import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
@@ -45,6 +45,9 @@ const feed = new Feed({
     [way, trouble, last] = [how, null, snapshot];
     meter.hear(snapshot.burn.as_of_ms, snapshot.speed ?? snapshot.burn.speed);
     acts.allow(snapshot.may_act);
+    // Of a viewer of some teams: every figure below is of these alone.
+    byId("partial").hidden = !snapshot.partial;
+    say(byId("partial"), snapshot.partial ? `only ${visible(snapshot.partial)}` : "", "What is shown is of these teams alone, totals too");
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
     budgets.hear();

@@ -95,7 +95,7 @@ export class Feed {
     const round = async () => {
       try {
         const [burn, jobs, alerts] = await Promise.all([get("burn"), get("jobs?limit=100"), get("alerts?limit=50")]);
-        if (this.polling) this.hand({ burn, jobs: jobs.jobs, alerts: alerts.alerts, may_act: alerts.may_act }, "polling");
+        if (this.polling) this.hand({ burn, jobs: jobs.jobs, alerts: alerts.alerts, may_act: alerts.may_act, partial: jobs.partial }, "polling");
       } catch (trouble) {
         if (this.polling) this.onTrouble(trouble);
       }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemas.column_types import MILLI
@@ -102,7 +103,9 @@ class KindFigures:
     def _read(self, alerts: Sequence[Alert]) -> Iterator[tuple[_Key, UsualFigure]]:
         kinds = self._kinds_of(alerts)
         completed = self._completed(kinds, alerts)
-        hours: dict[_KindHistory, list[HourCost]] = {}
+        hours: dict[
+            str, list[HourCost]
+        ] = {}  # by job: a day's history has most of the jobs of the day before
         for alert in alerts:
             until_ms = history_span(alert.started_ms)[1]
             for kind in kinds.get(alert.subject_name, ()):
@@ -115,9 +118,12 @@ class KindFigures:
                 if len(ended_ms) < LEAST_JOBS:
                     continue
                 key = _key(alert)
-                if key[1] != "length" and of not in hours:
-                    hours[of] = [*self._hours([*ended_ms])]
-                reached = [*self._reached(key[1], ended_ms, hours.get(of, ()), alert.expected_nano_per_hour)]
+                if key[1] != "length" and (unread := [each for each in ended_ms if each not in hours]):
+                    hours |= {each: [] for each in unread}
+                    for hour in self._hours(unread):
+                        hours[hour.job_id].append(hour)
+                of_all = (hour for each in ended_ms for hour in hours.get(each, ()))
+                reached = [*self._reached(key[1], ended_ms, of_all, alert.expected_nano_per_hour)]
                 if usual := usual_of(reached):
                     figures = sorted((each.figure for each in reached), reverse=True)
                     yield key, UsualFigure(kind, key[1], usual, tuple(figures))
@@ -134,28 +140,27 @@ class KindFigures:
     def _completed(
         self, kinds: Mapping[str, Sequence[Similarity]], alerts: Sequence[Alert]
     ) -> dict[_KindHistory, list[tuple[int, str]]]:
-        """When completed jobs of each kind ended, in order; by one look at a team's jobs, however many kinds are asked for."""
-        wanted = {
-            _KindHistory(kind, history_span(alert.started_ms)[1])
-            for alert in alerts
-            for kind in kinds.get(alert.subject_name, ())
-        }
+        """When completed jobs of each kind ended, in order; by one look at the teams' jobs, however many kinds and days are asked for."""
+        days_ms: dict[Similarity, set[int]] = {}
+        for alert in alerts:
+            for kind in kinds.get(alert.subject_name, ()):
+                days_ms.setdefault(kind, set()).add(history_span(alert.started_ms)[1])
+        every_ms = [*chain.from_iterable(days_ms.values())]
         found: dict[_KindHistory, list[tuple[int, str]]] = {}
-        for until_ms in sorted({of.until_ms for of in wanted}):
-            teams = sorted({of.kind.team for of in wanted if of.until_ms == until_ms})
-            for some in pieces(teams):
-                where = [
-                    Condition("state", "=", "completed"),
-                    Condition("team", "in", some),
-                    Condition("ended", ">=", until_ms - HISTORY_MS),
-                    Condition("ended", "<", until_ms),
-                ]
-                for row in self._select(JOBS, where, "job_id", "team", "experiment", "ended"):
-                    if is_canary_job(row["job_id"]):
-                        continue
-                    for kind in kinds_of(row["job_id"], row["team"], row["experiment"]):
-                        of = _KindHistory(kind, until_ms)
-                        if of in wanted:
+        for some in pieces(sorted({kind.team for kind in days_ms})):
+            where = [
+                Condition("state", "=", "completed"),
+                Condition("team", "in", some),
+                Condition("ended", ">=", min(every_ms) - HISTORY_MS),
+                Condition("ended", "<", max(every_ms)),
+            ]
+            for row in self._select(JOBS, where, "job_id", "team", "experiment", "ended"):
+                if is_canary_job(row["job_id"]):
+                    continue
+                for kind in kinds_of(row["job_id"], row["team"], row["experiment"]):
+                    for until_ms in days_ms.get(kind, ()):
+                        if until_ms - HISTORY_MS <= row["ended"] < until_ms:
+                            of = _KindHistory(kind, until_ms)
                             found.setdefault(of, []).append((row["ended"], row["job_id"]))
         return {of: sorted(jobs) for of, jobs in found.items()}
 

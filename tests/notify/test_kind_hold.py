@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from schemas.control_table import CONTROLS
 from schemas.tables import ALERTS, BURN_RATES, JOB_HOURS, JOB_MINUTES, JOBS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueryFailed
-from sinks.rows import Rows
+from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.notify.incident_hold import IncidentSettings
@@ -367,6 +368,43 @@ def test_other_jobs_are_no_history(change: dict[str, Any]) -> None:
         for number in range(2)
     ))  # fmt: skip
     assert KindFigures(store).usual([burn(), traffic(), idles()]) == [None, None, None]
+
+
+class Watching(MemoryStore):
+    """Remembers which jobs' hours were asked for, and how often completed jobs were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hours: list[str] = []
+        self.looks = 0
+
+    def select(
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> pa.Table:
+        if table == JOB_HOURS:
+            self.hours += cast("Sequence[str]", where[0].value)
+        self.looks += table == JOBS and where[0].column == "state"
+        return super().select(table, where, columns, limit=limit)
+
+
+def test_alerts_of_many_days_read_each_job_once() -> None:
+    store = Watching()
+    history(store)
+    days = [
+        burn(alert_id=f"al_{day}", started_ms=NOW_MS + day * DAY_MS, changed_ms=NOW_MS + day * DAY_MS)
+        for day in (0, 1, 30, 88, 89, 95)
+    ]
+    each = [KindFigures(store).usual([alert])[0] for alert in days]
+    assert [None if found is None else len(found.reached) for found in each] != [EARLIER] * len(days)
+    store.hours, store.looks = [], 0
+    assert KindFigures(store).usual(days) == each
+    assert len(store.hours) == len(set(store.hours)) == EARLIER
+    assert store.looks == 1
 
 
 def test_an_experiment_is_narrower_than_a_name() -> None:

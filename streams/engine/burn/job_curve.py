@@ -51,7 +51,7 @@ from streams.engine.windows.curve import (
 )
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.expected import Expected
-from streams.engine.windows.requested_start import RequestedStart
+from streams.engine.windows.requested_start import Held, RequestedStart
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
@@ -176,17 +176,15 @@ class JobCurve:
         repriced = self.repriced or payer != self.payer
         moved = self._is_moved(job) or repriced
         if self.book is None or payer != self.payer:
-            self.timelines = {}  # all prices may be others
+            self.timelines, self.start = {}, None  # all prices may be others
         timelines, declared = job.timelines(), job.declared()
         self.book, self.payer, self.repriced = book, payer, False
         if declared != self.declared or planned != self.planned:
             self.passed = []  # it was expected otherwise
         self.declared, self.planned = declared, planned
         if job.requested() != self.requested:
-            self.passed, self.settled = [], None
-            self.requested, self.start = job.requested(), None
+            self._request(job.requested())
         if moved:
-            self.start = None
             self._add_timelines(job, timelines)
         behind, self.behind = self.behind, False
         for attempt in job.with_usage.values():
@@ -253,6 +251,7 @@ class JobCurve:
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
         self.lines, self.paid_by_attempt, self.touched = {}, {}, set()
+        self.start = None
         self._cut_again()
         self.settled, self.recent = None, set()
         self.runs, self.unpriced, self.unpriced_gpu_ms = {}, {}, NEVER_MS
@@ -263,16 +262,10 @@ class JobCurve:
     def _requested_start(self, timelines: Mapping[int, Timeline]) -> RequestedStart | None:
         """How the job grows to what is requested for it; None: nothing is."""
         if self.requested and self.start is None:
-            self.start = RequestedStart(
-                self.requested,
-                (
-                    (segment.start_ms, segment.end_ms, segment.values.gpu_milli)
-                    for timeline in timelines.values()
-                    if not timeline.metered
-                    for segment in timeline.paid(OPEN_MS)
-                ),
-            )
-        return self.start
+            self.start = RequestedStart()
+            self.start.request(self.requested)
+            self.start.hold((number, _held(timeline)) for number, timeline in timelines.items())
+        return self.start if self.requested else None
 
     def _settle(self, found: Curve, since_ms: int) -> None:
         """Leave the attempts that ended before all detail out of later builds."""
@@ -288,14 +281,29 @@ class JobCurve:
         self.recent.difference_update(over)
         self.settled = Settled(until_ms, min(first_ms, default=-1), unpriced_ms, found.quoted)
 
+    def _request(self, requested: Sequence[tuple[int, int]]) -> None:
+        """Take what is requested now: more at the end of what was known leaves the time before as it was."""
+        known, self.requested = self.requested, requested
+        since_ms = requested[len(known)][0] if known and requested[: len(known)] == known else BEGINNING_MS
+        self.passed = []
+        if self.settled is not None and since_ms < self._settled_ms():
+            self.settled = None
+        if self.start is not None:
+            self.start.request(requested)
+
+    def _settled_ms(self) -> int:
+        """What begins from this instant on changes nothing of what is settled, nor the quoted rate."""
+        assert self.settled is not None  # called for settled attempts only
+        quoted = self.settled.quoted
+        return max(self.settled.until_ms, -1 if quoted is None else quoted.grown_ms + 1)
+
     def _unsettle(self, number: int, spans: Sequence[Span]) -> None:
         """Build of all attempts again if one changes that was left out, or time before the quoted rate."""
         if self.settled is None:
             return
         known = self.paid_by_attempt.get(number)
         starts_ms = [span[0] for span in (*spans[:1], *(known or [])[:1])]
-        quoted = self.settled.quoted
-        since_ms = max(self.settled.until_ms, -1 if quoted is None else quoted.grown_ms + 1)
+        since_ms = self._settled_ms()
         if (known is not None and number not in self.recent) or any(at_ms < since_ms for at_ms in starts_ms):
             self.settled = None
 
@@ -364,6 +372,8 @@ class JobCurve:
         moved = changed_since(timelines, self.timelines)
         changed, self.touched = {*moved, *self.touched}, set()
         self.timelines = timelines
+        if self.start is not None:
+            self.start.hold((number, _held(timelines.get(number))) for number in moved)
         is_new = False
         for number in sorted(changed):
             timeline = timelines.get(number)
@@ -435,6 +445,13 @@ class JobCurve:
             if gpus[first]:
                 span = (start_ms + first * 1000, start_ms + last * 1000)
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
+
+
+def _held(timeline: Timeline | None) -> Iterator[Held]:
+    """What an attempt holds by its events."""
+    if timeline is not None and not timeline.metered:
+        for segment in timeline.paid(OPEN_MS):
+            yield segment.start_ms, segment.end_ms, segment.values.gpu_milli
 
 
 def _whole(job: JobState, book: PriceBook, now_ms: int) -> CurveTail | None:

@@ -5,7 +5,7 @@ State only: the fold modules change it, and `ledger.derive` computes its cost.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -17,9 +17,9 @@ from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, Boo
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
-from streams.engine.state.said import JobDimensions, SaidDimensions, SaidRequests
+from streams.engine.state.said import JobDimensions, SaidDimensions, SaidLimits, SaidSteps
 from streams.engine.state.sample_times import SampleTimes
-from streams.engine.timeline.attempts import Timeline, event_order, timelines
+from streams.engine.timeline.attempts import Timeline, timelines
 from streams.engine.timeline.growing import GrowingTimelines
 from streams.engine.timeline.states import STARTS
 
@@ -33,7 +33,7 @@ class JobLimits(NamedTuple):
 
     budget: tuple[tuple[str, str], ...] = ()  # the known keys, their values as text
     deadline_ms: int | None = None
-    declared: tuple[tuple[int, int], ...] = ()  # (time_ms, nano-dollars per hour), in order
+    declared: Sequence[tuple[int, int]] = ()  # (time_ms, nano-dollars per hour), in order
 
 
 #: Timelines, dimensions, measures, limits, sources, and per metered attempt: whether it was sampled, whether it has lifecycle events,
@@ -64,7 +64,6 @@ class JobState:
     __slots__ = (
         "_asks",
         "_changed",
-        "_deadline",
         "_declared",
         "_dimensions",
         "_first_ms",
@@ -114,10 +113,9 @@ class JobState:
         self._growing: GrowingTimelines | None = None
         self._changed: set[int] = set()
         self._dimensions: SaidDimensions | None = None
-        self._limits: JobLimits | None = None
-        self._deadline: int | None = None
-        self._declared: list[tuple[int, int]] | None = None
-        self._requested: SaidRequests | None = None
+        self._limits: SaidLimits | None = None
+        self._declared: SaidSteps | None = None
+        self._requested: SaidSteps | None = None
         self._start_sources: dict[int, tuple[str, ...]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
@@ -245,10 +243,10 @@ class JobState:
         self._changed.add(event.attempt)
         if self._dimensions is not None:
             self._dimensions.add(event)
-        if event.budget is not None or event.deadline_ms is not None:
-            self._limits = self._deadline = None
-        if event.expected_nano_per_hour is not None:
-            self._declared = self._limits = None
+        if self._limits is not None:
+            self._limits.add(event)
+        if self._declared is not None and not self._declared.add(event):
+            self._declared = None
         if self._requested is not None and not self._requested.add(event):
             self._requested = None
 
@@ -287,9 +285,7 @@ class JobState:
 
     def forget_derived(self) -> None:
         """Drop cached derivations: events were added in another way than by `add_event`."""
-        self._timelines = self._dimensions = self._limits = self._declared = self._deadline = (
-            self._requested
-        ) = None
+        self._timelines = self._dimensions = self._limits = self._declared = self._requested = None
         self._start_sources = None
         self._growing, self._changed = None, set()
 
@@ -326,45 +322,28 @@ class JobState:
 
     def limits(self) -> JobLimits:
         """The job's own budget and deadline as of the latest events that name them."""
-        if self._limits is None:
-            budget: dict[str, str | int | float] = {}
-            deadline_ms: int | None = None
-            for number in sorted(self.attempts):
-                for event in sorted(self.attempts[number].events, key=event_order):
-                    budget = budget if event.budget is None else event.budget
-                    deadline_ms = deadline_ms if event.deadline_ms is None else event.deadline_ms
-            stated = tuple((name, str(value)) for name, value in budget.items())
-            self._limits = JobLimits(stated, deadline_ms, tuple(self.declared()))
-        return self._limits
+        known = self._known_limits()
+        return JobLimits(known.budget, known.deadline_ms, self.declared())
 
     def deadline_ms(self) -> int:
         """The deadline that the latest event with one names; NEVER_MS: none does."""
-        if self._deadline is None:
-            naming = [
-                (event.time_ms, number, event_order(event), event.deadline_ms)
-                for number, attempt in self.attempts.items()
-                for event in attempt.events
-                if event.deadline_ms is not None
-            ]
-            self._deadline = max(naming)[-1] if naming else NEVER_MS
-        return self._deadline
+        return self._known_limits().newest_deadline_ms
 
-    def declared(self) -> list[tuple[int, int]]:
-        """(time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""
+    def _known_limits(self) -> SaidLimits:
+        if self._limits is None:
+            self._limits = SaidLimits(self._events())
+        return self._limits
+
+    def declared(self) -> Sequence[tuple[int, int]]:
+        """(time_ms, nano-dollars per hour) since which such a rate is expected, in order; the same object until that changes."""
         if self._declared is None:
-            naming = [
-                (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
-                for number, attempt in self.attempts.items()
-                for event in attempt.events
-                if event.expected_nano_per_hour is not None
-            ]
-            self._declared = [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
-        return self._declared
+            self._declared = SaidSteps("expected_nano_per_hour", self._events())
+        return self._declared.value
 
-    def requested(self) -> list[tuple[int, int]]:
-        """(time_ms, thousandths of a GPU) since which so many GPUs are requested, in order."""
+    def requested(self) -> Sequence[tuple[int, int]]:
+        """(time_ms, GPUs) since which so many GPUs are requested, in order; the same object until that changes."""
         if self._requested is None:
-            self._requested = SaidRequests(self._events())
+            self._requested = SaidSteps("gpus_requested", self._events())
         return self._requested.value
 
     def start_sources(self) -> dict[int, tuple[str, ...]]:

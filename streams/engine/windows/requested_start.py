@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+
+Held = tuple[int, int, int]  # start_ms, end_ms, thousandths of a GPU
 
 
 class RequestedStart:
     """What a job held over time, and what was requested for it; both in thousandths of a GPU."""
 
-    __slots__ = ("_held", "_peak", "_requested", "_requested_ms", "_times_ms")
+    __slots__ = ("_by_attempt", "_changes", "_held", "_peak", "_requested", "_requested_ms", "_times_ms")
 
-    def __init__(self, requested: Sequence[tuple[int, int]], held: Iterable[tuple[int, int, int]]) -> None:
-        """`requested` (time_ms, GPUs) in the order of its events; `held` (start_ms, end_ms, GPUs) of all attempts."""
-        by_time = sorted(requested, key=lambda each: each[0])  # of equal times the last one counts
-        self._requested_ms = [time_ms for time_ms, _ in by_time]
-        self._requested = [milli for _, milli in by_time]
-        changes: dict[int, int] = {}
-        for start_ms, end_ms, milli in held:
-            if start_ms < end_ms and milli:
-                changes[start_ms] = changes.get(start_ms, 0) + milli
-                changes[end_ms] = changes.get(end_ms, 0) - milli
-        self._times_ms = sorted(changes)
-        now = peak = 0
+    def __init__(self) -> None:
+        self._requested_ms: list[int] = []
+        self._requested: list[int] = []
+        self._by_attempt: dict[int, tuple[Held, ...]] = {}
+        self._changes: dict[int, int] = {}  # by instant: how much more is held from then on
+        self._times_ms: list[int] = []
         self._held = [0]
         self._peak = [0]
-        for at_ms in self._times_ms:
-            now += changes[at_ms]
-            peak = max(peak, now)
-            self._held.append(now)
-            self._peak.append(peak)
+
+    def request(self, requested: Sequence[tuple[int, int]]) -> None:
+        """Replace what is requested: (time_ms, GPUs) since which so many are, in the order of its events."""
+        by_time = sorted(requested, key=lambda each: each[0])  # of equal times the last one counts
+        self._requested_ms = [time_ms for time_ms, _ in by_time]
+        self._requested = [1000 * gpus for _, gpus in by_time]
+
+    def hold(self, attempts: Iterable[tuple[int, Iterable[Held]]]) -> None:
+        """Replace what these attempts held, by their numbers: nothing before the first difference is counted anew."""
+        news: dict[int, int] = {}
+        for number, spans in attempts:
+            held = tuple(spans)
+            for known, sign in ((self._by_attempt.get(number, ()), -1), (held, 1)):
+                for start_ms, end_ms, milli in known:
+                    if start_ms < end_ms:
+                        news[start_ms] = news.get(start_ms, 0) + sign * milli
+                        news[end_ms] = news.get(end_ms, 0) - sign * milli
+            self._by_attempt[number] = held
+        news = {at_ms: milli for at_ms, milli in news.items() if milli}
+        if not news:
+            return
+        first = bisect_left(self._times_ms, min(news))
+        later = {*self._times_ms[first:], *news}
+        del self._times_ms[first:], self._held[first + 1 :], self._peak[first + 1 :]
+        for at_ms in sorted(later):
+            milli = self._changes.get(at_ms, 0) + news.get(at_ms, 0)
+            self._changes[at_ms] = milli
+            self._times_ms.append(at_ms)
+            self._held.append(self._held[-1] + milli)
+            self._peak.append(max(self._peak[-1], self._held[-1]))
 
     def is_growth(self, at_ms: int) -> bool | None:
         """Whether what a job holds from an instant on is a part of its start; None: what is requested does not say so."""

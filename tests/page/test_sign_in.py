@@ -65,24 +65,3 @@ def test_a_person_comes_in_is_named_and_leaves(identity: Identity, tmp_path: Pat
         page.get_by_role("button", name="Sign out").click()
         expect(link).to_be_visible()
         expect(page.locator("#person")).to_be_hidden()
-
-
-def test_whoever_may_see_a_team_alone_is_told_why_nothing_is_shown(
-    identity: Identity, tmp_path: Path, opened: Open
-) -> None:
-    roles = tmp_path / "roles.toml"
-    roles.write_text('[[roles]]\ngroup = "vision"\nrole = "viewer"\nteams = ["vision"]\n')
-    settings = SignInSettings(
-        issuer=identity.issuer, client_id=CLIENT_ID, client_secret=SecretStr(CLIENT_SECRET), roles_file=roles
-    )
-    with serving_page(None, sign_in=settings, public_url="http://localhost") as url:
-        identity.returns_to = url
-        identity.groups = ["vision"]
-        watched = opened(url)
-        watched.provoked = ("401", "403", "503")  # nobody is in; then nothing is for a team alone
-        page = watched.page
-        page.get_by_role("link", name="Sign in").click()
-        expect(page.locator("#person")).to_contain_text("ada@example.com")
-        expect(page.locator("#notice")).to_contain_text("is bound to teams, and what is asked for is of all")
-        expect(page.locator("#unlock")).to_be_hidden()
-        watched.requests[:] = [each for each in watched.requests if not each.startswith(identity.issuer)]

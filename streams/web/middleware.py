@@ -143,3 +143,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         response.headers["Cache-Control"] = "no-store"
     if _REQUEST_ID in request:
         response.headers["X-Request-Id"] = request[_REQUEST_ID]
+
+
+def sees_all(request: web.Request) -> bool:
+    """Whether the caller reads rows of every team here."""
+    return Scope.READ in request[CALLER].scopes and request.get(TEAMS) is None

@@ -36,7 +36,7 @@ from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
 from streams.web.last_audit import LastAudit
 from streams.web.meter import MeterReport
-from streams.web.middleware import CALLER, TEAMS, client_of
+from streams.web.middleware import CALLER, TEAMS, client_of, sees_all
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.page_sessions import PageSessions
 from streams.web.panels import dashboards, panel_answer
@@ -268,7 +268,7 @@ class Routes:
         checks = await self._parts.health.checks()
         ready = all(check.ok for check in checks)
         # Addresses and paths are shown only with a token that may read, on a loopback address, too.
-        may_read = _sees_all(request)
+        may_read = sees_all(request)
         found = [
             {"name": check.name, "ok": check.ok, "detail": check.detail if may_read else public(check)}
             for check in checks
@@ -303,7 +303,7 @@ class Routes:
         parts = self._parts
         status, checks = await parts.health.status(), await parts.health.checks()
         # As in /readyz: addresses and paths only with a token that may read.
-        may_read = _sees_all(request)
+        may_read = sees_all(request)
         shown = [check if may_read else Check(check.name, check.ok, public(check)) for check in checks]
         return json_answer(await parts.meter.of(status, shown, parts.audit()))
 
@@ -495,7 +495,3 @@ class Routes:
         if asset is None:
             raise ApiError(404, f"there is nothing at {request.path}")
         return asset.answer(request)
-
-
-def _sees_all(request: web.Request) -> bool:
-    return Scope.READ in request[CALLER].scopes and request.get(TEAMS) is None

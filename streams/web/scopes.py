@@ -76,11 +76,6 @@ class Caller:
     #: Scopes of a person that hold within teams alone.
     team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)
 
-    @property
-    def teams(self) -> frozenset[str] | None:
-        """The teams whose figures it may see; None: all of them."""
-        return self.team_bounds.get(Scope.READ) or frozenset(self.bounds.teams) or None
-
     def teams_for(self, scope: Scope) -> tuple[str, ...] | None:
         """The teams whose rows alone it sees with a scope; None: all of them. Of another bound than teams: none of them."""
         if scope in self.team_bounds:

@@ -166,6 +166,7 @@ _CLIENTS: Final = re.compile(
 _BOUNDED: Final = {
     "sdk/trainfare/endpoint.py": "_Bounded",
     "streams/notify/webhooks/sender.py": "ClientTimeout(total=",
+    "streams/web/sign_in/provider.py": "ClientTimeout(total=",
     "sinks/clickhouse/connection.py": "pool_mgr=driver_pool(",
     "sinks/query/server.py": "pool_mgr=driver_pool(",
     "sinks/embedded_engine.py": 'interface="chdb"',

@@ -13,6 +13,7 @@ KNOWN: dict[int, str] = {
     96: "a record of the future that was sent again after a gap still counted as refused (a fault of the simulator)",
     149: "a sample without a job stood in the partition of a job, and two shards wrote its rows (a fault of the simulator)",
     229: "a snapshot did not say that an attempt had its first samples: after a takeover its hour was without usage",
+    240: "an action that was asked for while the run ended had no time to be sent (a fault of the simulator)",
     248: "an owner stored an alert and nothing else, and its successor's versions were not above it",
     262: "a sweep stumbled over a job that was on its way to the archive",
     301: "the same, with a late row of the owner before",

@@ -62,8 +62,7 @@ class EmbeddedRunner:
         names = tables.names()
         bound = None
         if request.teams is not None:
-            is_view = names
-            own = [name for name in names if not is_view[name]]
+            own = [name for name, is_view in names.items() if not is_view]
             bound = TeamBound(tuple(request.teams), tables.database, own)
         prepared = self._parser.prepare(
             request.sql, request.parameters, names, tables.database, self._limits, bound

@@ -140,12 +140,11 @@ class Parser:
         text = trees.text_of(self, judged.tree)
         # The generated text is checked, too, in case it parses differently from the tree.
         judge(trees.parse(self, text), tables.keys(), database, limits)
+        names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
         if bound_to is not None:
             if not limits.is_own:
                 bound_to.check(nodes_of(judged.tree), judged.settings)
-            is_list = judged.tree.get("type") == "ShowTablesQuery"
-            bound_to.check_tables(tables if is_list else judged.tables, is_own=limits.is_own)
-        names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
+            bound_to.check_tables(names, is_own=limits.is_own)
         return AllowedStatement(
             f"{asked.prefix} ({text})" if asked is not None else text,
             asked is None and str(judged.tree.get("type")).startswith("Select"),

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
+from schemas.canary_proof import KEY_MIN_CHARS
 from streams.config.live import Group, is_loopback, link_base
 
-#: Of a key that seals addresses.
-KEY_MIN_CHARS = 32
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}", re.ASCII)
 
 
@@ -126,8 +125,8 @@ class SignInSettings(Group):
     @field_validator("proxy_secret")
     @classmethod
     def _hard_to_guess(cls, secret: SecretStr | None) -> SecretStr | None:
-        if secret is not None and len(secret.get_secret_value()) < 32:
-            raise ValueError("expected at least 32 characters, e.g. of `openssl rand -hex 32`")
+        if secret is not None and len(secret.get_secret_value()) < KEY_MIN_CHARS:
+            raise ValueError(f"expected at least {KEY_MIN_CHARS} characters, e.g. of `openssl rand -hex 32`")
         return secret
 
     @field_validator("proxy_secret_header", "proxy_user_header", "proxy_groups_header")

@@ -41,14 +41,12 @@ def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
             short(each, at_most) for each in (row["first_node"], group.instance_type or group.gpu_type)
         )
         where = f" in cluster {short(group.cluster, at_most)}" if group.cluster else ""
-        what = (
-            f"node {name} has"
-            if nodes == 1
-            else f"{nodes} {kind} nodes{where} ({name}, ...) have".replace("  ", " ")
-        )
+        what, them = f"node {name} has", "it"
+        if nodes > 1:
+            what, them = f"{nodes} {kind} nodes{where} ({name}, ...) have".replace("  ", " "), "them"
         return (
-            f"{what} been paid for {hours} h and had no job, {usd(spent)}/h; terminate {'it' if nodes == 1 else 'them'}"
-            f" or let jobs on {'it' if nodes == 1 else 'them'}, else {unheeded(spent, row['at_ms'])}"
+            f"{what} been paid for {hours} h and had no job, {usd(spent)}/h; terminate {them}"
+            f" or let jobs on {them}, else {unheeded(spent, row['at_ms'])}"
         )
 
     return LedgerFinding(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -19,10 +18,10 @@ import pyarrow.parquet
 
 from sinks.query import confine
 from sinks.query.limits import OWN_NICE
+from streams.bills.archives import bill_files
 from streams.bills.carbon_file import load_intensities
 from streams.bills.commitment_file import load_commitments
 from streams.bills.exchange_rates import load_rates
-from streams.bills.files import BillFile
 from streams.bills.loading import load
 from streams.bills.loading_wire import (
     MESSAGE_MAX_BYTES,
@@ -34,7 +33,7 @@ from streams.bills.loading_wire import (
 )
 from streams.bills.outcome import outcome_of, unpack_refusal
 from streams.errors import WrongUseError
-from streams.packed import UNPACK_ERRORS, open_packed
+from streams.packed import UNPACK_ERRORS
 
 _CHANNEL: Final = 0
 _STREAMS: Final = str(Path(__file__).resolve().parents[1])
@@ -46,8 +45,8 @@ def main() -> None:
     channel = Connection(os.dup(_CHANNEL))
     asked = msgspec.json.decode(channel.recv_bytes(MESSAGE_MAX_BYTES), type=LoadRequest)
     _close_in(asked)
-    files = [BillFile(each.name, partial(open_packed, Path(each.path))) for each in asked.files]
     try:
+        files = [*bill_files((each.name, Path(each.path)) for each in asked.files)]
         store = _RemoteStore(channel)
         if asked.of == "rates":
             end = LoadEnd(rates=load_rates(store, files, asked.now_ms))

@@ -13,7 +13,7 @@ from streams.errors import WrongUseError
 
 #: First bytes of what people take for a bill.
 _REFUSED: Final = {
-    b"PK\x03\x04": "is a ZIP archive or an Excel workbook; unpack it, or save the sheet as CSV (UTF-8)",
+    b"PK\x03\x04": "is a ZIP archive or an Excel workbook; let the name of an archive end in .zip, save a sheet as CSV (UTF-8)",
     b"\xd0\xcf\x11\xe0": "is an Excel workbook; save the sheet as CSV (UTF-8)",
     b"%PDF": "is a PDF; a bill is read from a file of lines: write one with the columns date,resource,usd",
     b"\x1f\x8b": "is packed with gzip; let its name end in .gz",

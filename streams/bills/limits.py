@@ -1,7 +1,11 @@
-"""How much a file of a bill may hold."""
+"""What a file of a bill may be called, and how much it may hold."""
 
 from typing import Final
 
+#: Files of text.
+TEXT_ENDINGS: Final = (".csv", ".json", ".jsonl", ".ndjson")
+#: What an export writes about its own files.
+MANIFEST: Final = "manifest.json"
 #: Unpacked.
 BYTES_MAX: Final = 2 * 2**30
 LINES_MAX: Final = 5_000_000

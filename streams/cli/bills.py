@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemas.escaping import visible
+from streams.bills.limits import MANIFEST, TEXT_ENDINGS
 from streams.cli.files import must_exist, with_parts
 from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
@@ -22,11 +23,12 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from streams.bills.outcome import LoadedFile
 
-_TEXTS: Final = (".csv", ".json", ".jsonl", ".ndjson")
-_ENDINGS: Final = (*(f"{each}{packed}" for each in _TEXTS for packed in ("", ".gz", ".zst")), ".parquet")
-#: What an export writes about its own files.
-_MANIFEST: Final = "manifest.json"
-_WANTED: Final = "name a bill: CSV or JSON lines, also .gz or .zst, or Parquet, or a folder of them"
+_ENDINGS: Final = (
+    *(f"{each}{packed}" for each in TEXT_ENDINGS for packed in ("", ".gz", ".zst")),
+    ".parquet",
+    ".zip",
+)
+_WANTED: Final = "name a bill: CSV or JSON lines, also .gz, .zst or .zip, or Parquet, or a folder of them"
 _LEVELS: Final = ("day", "account", "resource", "sku")
 _LIST: Final = """
 SELECT file, format, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
@@ -91,7 +93,7 @@ def load(
         typer.Argument(
             metavar="FILE...",
             help="A bill: FOCUS, AWS CUR, Google Cloud, Azure, Oracle, a list or a licence invoice; CSV, JSON lines or Parquet, "
-            "also .gz or .zst; or a folder of parts.",
+            "also .gz, .zst or .zip; or a folder of parts.",
         ),
     ],
     data: DataOption = None,
@@ -126,7 +128,7 @@ def load(
 ) -> None:
     """Load bills: all of the files, or none; the same files again change nothing."""
     check_one_of(data, url)
-    files = with_parts(files, _ENDINGS, _WANTED, _MANIFEST)
+    files = with_parts(files, _ENDINGS, _WANTED, MANIFEST)
     must_exist(files, _WANTED)
     from streams.bills.reading import AskedFormat  # loads Arrow
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from schemas.escaping import visible
-from streams.bills.files import BillFile
+from streams.bills.archives import bill_files
 from streams.bills.outcome import unpack_refusal
 from streams.bills.reading import AskedFormat
 from streams.bills.trial import Trial, tried
 from streams.bills.values import trimmed
 from streams.cli.output import Grid, OutputFormat, write
 from streams.errors import WrongUseError
-from streams.packed import UNPACK_ERRORS, open_packed
+from streams.packed import UNPACK_ERRORS
 
 _COLUMNS: Final = ("service", "category", "currency", "lines", "billed", "effective")
 
@@ -28,9 +27,9 @@ def show_trials(files: Sequence[Path], asked: AskedFormat) -> None:
         WrongUseError: A file cannot be read, or has lines that are wrong; those that can be read are shown first.
     """
     wrong = 0
-    for path in files:
+    for file in bill_files((str(path), path) for path in files):
         try:
-            found = tried(BillFile(str(path), partial(open_packed, path)), asked)
+            found = tried(file, asked)
         except UNPACK_ERRORS as fault:
             raise WrongUseError(unpack_refusal(fault)) from None
         _show(found)

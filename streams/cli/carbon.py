@@ -22,7 +22,8 @@ _WANTED: Final = "name a file of carbon intensities with the columns hour,region
 
 def load(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="hour,region,g_per_kwh in CSV; also .gz or .zst.")
+        list[Path],
+        typer.Argument(metavar="FILE...", help="hour,region,g_per_kwh in CSV; also .gz, .zst or .zip."),
     ],
     data: DataOption = None,
     url: UrlOption = None,

@@ -30,7 +30,7 @@ def load(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="The European Central Bank's CSV (unpacked), or date,currency,usd; also .gz or .zst.",
+            help="The European Central Bank's CSV or its archive (.zip), or date,currency,usd; also .gz or .zst.",
         ),
     ],
     data: DataOption = None,

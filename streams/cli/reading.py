@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -218,13 +217,13 @@ class _Opened:
         return histories_before(self._store, alert)
 
     def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
-        from streams.bills.files import BillFile
+        from streams.bills.archives import bill_files
         from streams.bills.loading import load
         from streams.bills.outcome import outcome_of, unpack_refusal
         from streams.clock import SystemClock
-        from streams.packed import UNPACK_ERRORS, open_packed
+        from streams.packed import UNPACK_ERRORS
 
-        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
+        named = [*bill_files((str(path), path) for path in files)]
         try:
             loaded = load(self._store, named, SystemClock().now_ms(), replace=replace, asked=asked)
         except UNPACK_ERRORS as fault:
@@ -245,12 +244,12 @@ class _Opened:
     def _listed(
         self, files: Sequence[Path], load: Callable[[BillStore, list[BillFile], int], list[Loaded]]
     ) -> list[Loaded]:
-        from streams.bills.files import BillFile
+        from streams.bills.archives import bill_files
         from streams.bills.outcome import unpack_refusal
         from streams.clock import SystemClock
-        from streams.packed import UNPACK_ERRORS, open_packed
+        from streams.packed import UNPACK_ERRORS
 
-        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
+        named = [*bill_files((str(path), path) for path in files)]
         try:
             return load(self._store, named, SystemClock().now_ms())
         except UNPACK_ERRORS as fault:

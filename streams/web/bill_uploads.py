@@ -23,7 +23,7 @@ UPLOADS_OF_TOKEN_MAX: Final = 2
 FILES_MAX: Final = 1_000
 #: An upload to which nothing comes for so long is removed.
 FORGOTTEN_AFTER_MS: Final = 120_000
-_ENDINGS: Final = (".gz", ".zst")
+_ENDINGS: Final = (".gz", ".zst", ".zip")
 
 
 @dataclass
@@ -72,7 +72,7 @@ class BillUploads:
             self.remove(token, name)
             raise ApiError(
                 413,
-                f"more than {UPLOADS_MAX_BYTES} bytes of bills wait here; send them packed (.gz, .zst, Parquet), "
+                f"more than {UPLOADS_MAX_BYTES} bytes of bills wait here; send them packed (.gz, .zst, .zip, Parquet), "
                 "or load when others have ended",
             )
         try:

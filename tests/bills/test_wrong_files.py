@@ -50,11 +50,13 @@ def test_what_is_no_bill_is_told(content: str, said: str, store: ClickHouseStore
 
 
 def test_archives_and_workbooks_are_told(store: ClickHouseStore, tmp_path: Path) -> None:
-    """A ZIP may unpack to any size: it is not opened."""
+    """What is packed is known by its name, too: `.zip`, `.gz`."""
     path = tmp_path / "f.csv"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bill.csv", b"0" * 2**24)
-    assert "is a ZIP archive or an Excel workbook; unpack it" in refused(store, path)
+    assert "is a ZIP archive or an Excel workbook; let the name of an archive end in .zip" in refused(
+        store, path
+    )
     path.write_bytes(b"\xd0\xcf\x11\xe0" + b"\0" * 100)
     assert "is an Excel workbook" in refused(store, path)
     path.write_bytes(gzip.compress(b"date,resource,usd\n"))

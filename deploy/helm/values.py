@@ -241,9 +241,9 @@ class Workers(Placed):
         description="How many. They share partitions: no more than `settings.kafka.partitions`.",
     )
     updateStrategy: Literal["OnDelete", "RollingUpdate"] = Field(
-        default="OnDelete",
-        description="`OnDelete`: an upgrade takes effect when you delete the pods, [one by one](upgrade.md#workers-one-by-one) or all at once. "
-        "`RollingUpdate`: one after the other, by itself.",
+        default="RollingUpdate",
+        description="`RollingUpdate`: an upgrade replaces them [one after the other](upgrade.md#workers-one-by-one), each when the one before is ready. "
+        "`OnDelete`: it takes effect when you delete the pods, as across several minor versions.",
     )
     terminationGracePeriodSeconds: int = Field(
         default=60, ge=10, le=600, description="A worker stores what it has metered before it leaves."

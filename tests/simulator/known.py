@@ -22,6 +22,7 @@ KNOWN: dict[int, str] = {
     648: "receipts that landed after a takeover were read together with alerts of a former owner: two ids for one",
     716: "a shard was taken over between the look at its books and a weekly digest: it said what was not taken back yet",
     739: "a job left for the archive before a tick saw the price that ends its alert: it fired for ever",
+    880: "traffic was free at first, so its job left the windows: a price that came later opened no alert",
     1014: "an alert across jobs that a former owner stored after the takeover was known to the new one, and not sent",
     1029: "the same, where it was resolved",
     1278: "an insert of a failed attempt to restore landed after the next attempt, under its versions",

@@ -39,6 +39,7 @@ class JobAmounts:
     """
 
     unpriced: dict[int, int] = field(default_factory=dict)
+    until_ms: int = 0  # the end of the newest minute with amounts, also of those that cost nothing
     _costs: dict[tuple[int, int], float] = field(default_factory=dict)
     _since_minute: int = 0  # costs of earlier minutes may be missing
     _start: _Start | None = None  # the traffic of its start; None: unknown, or there may be more
@@ -69,6 +70,7 @@ class JobAmounts:
                 self.unpriced[attempt.number] = min(self.unpriced.get(attempt.number, at_ms), at_ms)
             if minute >= first:
                 self._costs[attempt.number, minute] = float(_billed_nano(rows))
+                self.until_ms = max(self.until_ms, (minute + 1) * MINUTE_MS)
 
     def by_minute(self) -> dict[int, float]:
         """The costs by minute, all attempts together."""

@@ -5,9 +5,10 @@ Ticks and the prices and controls known at them are handed in; nothing is stored
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -26,15 +27,14 @@ from streams.engine.burn.job_at import job_at
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
 from streams.engine.burn.margins import RuleMargins, job_margins
-from streams.engine.coverage.coverage import Coverage
+from streams.engine.burn.reference_news import ReferenceNews, TrackedJobs, repriced_jobs
 from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import TICK_MS
+from streams.engine.kernels.episode import TICK_MS, UNPRICED
 from streams.engine.ledger.gpu_rates import GpuRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
 from streams.engine.repricing.price_changes import PriceChanges, index_job
-from streams.engine.repricing.price_index import PriceIndex
 from streams.engine.rules.facts import facts_of, heard_rows
 from streams.engine.rules.idle_check import IdleGpus, mark_idle
 from streams.engine.rules.job_view import JobAt
@@ -42,7 +42,7 @@ from streams.engine.rules.profiles import Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
 from streams.engine.rules.turns import turn_of
 from streams.engine.state.dimensions import AlertDimensions
-from streams.engine.state.job import JobBook, JobState
+from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import dimensions_of, is_fresh
 from streams.engine.windows.burn_rows import BurnRows, RowPolicy, ticks_with_rows
 from streams.engine.windows.curves import CurveBook
@@ -68,23 +68,6 @@ _BEFORE_TICK_MS: Final = 1_500
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # including the row of zeros after it
 
 
-class TrackedJobs(NamedTuple):
-    """What the tracker reads of the shard."""
-
-    jobs: JobBook
-    coverage: Coverage
-    price_index: PriceIndex
-
-
-class ReferenceNews(NamedTuple):
-    """What prices and controls that became known change here."""
-
-    left: list[str]  # jobs outside all windows with a firing alert, which a price may resolve
-    repriced: dict[str, tuple[JobCurve, list[int]]]  # by job, with the attempts of other prices
-    controls: Controls | None  # None: there are no others
-    matters: bool  # whether the ticks before must be judged first
-
-
 class BurnTracker:
     """The live jobs of a shard."""
 
@@ -98,6 +81,7 @@ class BurnTracker:
         self._jobs: dict[str, JobCurve] = {}
         # Of jobs that left all windows after several attempts: kept for the next one.
         self._dormant: dict[str, JobCurve] = {}
+        self._lacking: set[str] = set()  # jobs that left all windows with usage that has no price
         self._changed: set[str] = set()
         # Those of them with a lifecycle event, and those with new amounts.
         self._lifecycle: set[str] = set()
@@ -337,37 +321,32 @@ class BurnTracker:
         return figures
 
     def _news(self, tracked: TrackedJobs, known: KnownReference) -> ReferenceNews:
-        """Return what these prices and controls change for the jobs with a curve; nothing is changed yet.
+        """Return what these prices and controls change; nothing is changed yet.
 
-        All after a change of planned rates or rules: silences and addresses are read when an alert changes. The affected
-        ones after a change of prices.
+        All jobs with a curve after a change of planned rates or rules: silences and addresses are read when an alert
+        changes. The affected ones after a change of prices.
         """
         left: list[str] = []
-        repriced: dict[str, tuple[JobCurve, list[int]]] = {}
+        repriced: dict[str, list[int]] = {}
         if known.book is not self._book:
             left = self._judge.firing_outside(self._jobs)
             changes = PriceChanges.between(known.book if self._book is None else self._book, known.book)
-            for job_id in changes.asking(tracked.price_index):
-                curve = self._jobs.get(job_id) or self._dormant.get(job_id)
-                touched = None if curve is None else changes.touched(tracked.jobs[job_id], curve.payer)
-                if curve is not None and touched is not None:
-                    repriced[job_id] = curve, touched
+            repriced = repriced_jobs(tracked, changes, ChainMap(self._jobs, self._dormant))
         controls = None
         if known.controls is not self._standing:
             # Invalid controls are reported where owners' addresses are read.
             controls = Controls.from_events(known.controls.values())
-        matters = bool(left) or controls is not None or not self._jobs.keys().isdisjoint(repriced)
-        return ReferenceNews(left, repriced, controls, matters)
+        return ReferenceNews(left, repriced, controls)
 
     def _adopt(self, known: KnownReference, news: ReferenceNews) -> None:
         """Go on with these prices and controls, and mark the jobs to update."""
         if known.book is not self._book:
             self._adopt_book(known.book)
-        for job_id, (curve, touched) in news.repriced.items():
-            curve.reprice(touched)
-            if job_id in self._jobs:  # it may have left the windows since
-                self._changed.add(job_id)
-        self._changed.update(news.left)
+        for job_id, touched in news.repriced.items():
+            curve = self._jobs.get(job_id) or self._dormant.get(job_id)
+            if curve is not None:
+                curve.reprice(touched)
+        self._changed.update(news.left, news.repriced)
         if news.controls is not None:
             is_first, self._standing = self._standing is None, known.controls
             self._controls = news.controls
@@ -376,6 +355,8 @@ class BurnTracker:
             self._curve_controls = self._controls
             self._changed.update(self._jobs)
             self._changed.update(self._judge.firing_jobs())
+            if any(each.rule == UNPRICED and each.enabled for each in self._controls.rules):
+                self._changed.update(self._lacking)
 
     def _adopt_book(self, book: PriceBook) -> None:
         previous, self._book = self._book, book
@@ -404,6 +385,7 @@ class BurnTracker:
         curve = self._jobs.get(job.id)
         if curve is None:
             kept = self._dormant.pop(job.id, None)
+            self._lacking.discard(job.id)
             curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id)) if kept is None else kept
         elif self._liveness.is_heard_first(job) or curve.may_stand_otherwise(job):
             self._set_facts(job)
@@ -444,12 +426,12 @@ class BurnTracker:
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
-        # Traffic without a price costs nothing, so the curve does not show it; the next tick opens `unpriced`.
-        seen_ms = max(self._jobs[job_id].amounts.unpriced.values(), default=0)
+        # Amounts that cost nothing are not in the curve: a later price may make them dear.
+        amounts_ms = self._jobs[job_id].amounts.until_ms
         last_ms = max(
             self._curves.last_ms(job_id) + _DRAINED_MS,
             self._curves.facts_until_ms(job_id) + TICK_MS,
-            seen_ms + _DRAINED_MS,
+            amounts_ms + _DRAINED_MS,
         )
         return min(last_ms, NEVER_MS)
 
@@ -461,6 +443,8 @@ class BurnTracker:
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
             curve = self._jobs.pop(job_id)
+            if min(curve.unpriced_ms) < NEVER_MS:
+                self._lacking.add(job_id)
             if len(curve.lines) > 1:
                 curve.rest()
                 self._dormant[job_id] = curve
@@ -470,6 +454,7 @@ class BurnTracker:
         """The job is about to leave memory: keep its curve until it expires, drop what it was built from (events, prices)."""
         self.alerts.settle(job_id)
         self._dormant.pop(job_id, None)
+        self._lacking.discard(job_id)
         if job_id in self._jobs:
             self._jobs[job_id] = JobCurve(turn=turn_of(job_id))
 

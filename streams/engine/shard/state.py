@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from streams.engine.burn.tracker import BurnTracker, TrackedJobs
+from streams.engine.burn.reference_news import TrackedJobs
+from streams.engine.burn.tracker import BurnTracker
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.ids import SeenIds
 from streams.engine.ledger.sums import LedgerSums

@@ -114,7 +114,7 @@ class CurveBook:
                 self._steps.reserve(self._curves[: len(self._ids)], slot, wants)
 
     def last_ms(self, job_id: str) -> int:
-        """The last instant at which the job has a cost, NEVER_MS if it is open.
+        """The last instant at which the job has a cost or waits for a next attempt, NEVER_MS while it accrues cost.
 
         Raises:
             KeyError: The job has no curve.
@@ -123,7 +123,7 @@ class CurveBook:
         step = self._steps.rows[entry["step_at"] + entry["steps"] - 1]
         if step["paid"] or step["cost_rate"]:
             return NEVER_MS
-        last_ms = max(int(step["from_ms"]), 0)
+        last_ms = max(int(step["from_ms"]), int(entry["undecided_until_ms"]), 0)
         if entry["lumps"]:
             last_minute = int(self._lumps.rows["minute"][entry["lump_at"] + entry["lumps"] - 1])
             last_ms = max(last_ms, (last_minute + 1) * MINUTE_MS)

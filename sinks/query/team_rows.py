@@ -42,6 +42,14 @@ FILTERS: Final[Mapping[str, str]] = {
         "OR alert_id IN (SELECT alert_id FROM {database}.alerts FINAL WHERE team IN ({teams}))"
     ),
 }
+#: In SQL of users also: what a rule by SQL says and asks is by whoever wrote it, and a receipt may hold a job against those of others.
+_OF_USERS: Final[Mapping[str, str]] = {
+    "alerts": "NOT startsWith(rule, ''sql/'')",
+    "receipts": (
+        "(NOT JSONHas(message, ''data'', ''kind'', ''same'') OR JSONHas(message, ''data'', ''kind'', ''same'', ''team'')) "
+        "AND JSONExtractString(message, ''data'', ''cheaper'', ''purchase'') != ''spot''"
+    ),
+}
 #: Tables that these conditions read.
 BEHIND_FILTERS: Final = frozenset({"jobs", "alerts", "budget_use"})
 #: Of no team: prices and rates.
@@ -135,8 +143,11 @@ class TeamBound(NamedTuple):
     database: str
     tables: Collection[str]
 
-    def settings(self) -> dict[str, str]:
-        """What keeps rows of others from being read."""
+    def settings(self, unfiltered: Collection[str] = ()) -> dict[str, str]:
+        """What keeps rows of others from being read; of tables in `unfiltered`, in a statement of ours that shows none of their rows, it does not."""
+        return self._settings(unfiltered, {})
+
+    def _settings(self, unfiltered: Collection[str], more: Mapping[str, str]) -> dict[str, str]:
         if not self.teams:
             return {"additional_table_filters": self._listed(dict.fromkeys(self.tables, "0"))}
         teams = ", ".join(f"unhex(''{each.encode('utf-8', 'surrogatepass').hex()}'')" for each in self.teams)
@@ -145,7 +156,10 @@ class TeamBound(NamedTuple):
         conditions = {
             name: FILTERS[name].format(own_jobs=own_jobs, **names) if name in FILTERS else "0"
             for name in sorted(self.tables)
-            if name not in COMMON and name not in _BEHIND_VIEWS and name not in VIEWS
+            if not (name in COMMON or name in _BEHIND_VIEWS or name in VIEWS or name in unfiltered)
+        }
+        conditions |= {
+            name: f"({conditions[name]}) AND {each}" for name, each in more.items() if name in conditions
         }
         return {"additional_table_filters": self._listed(conditions)}
 
@@ -155,7 +169,7 @@ class TeamBound(NamedTuple):
 
     def settings_of_users(self) -> dict[str, str]:
         """The same for a statement that may try what it wants."""
-        return {**self.settings(), **_IN_ORDER}
+        return {**self._settings((), _OF_USERS), **_IN_ORDER}
 
     def check_tables(self, names: Collection[str], *, is_own: bool = False) -> None:
         """Check that a statement names nothing else; `is_own`: it is the product's.

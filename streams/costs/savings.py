@@ -21,10 +21,11 @@ NAMES: Final = ("saving", "name", "team", "usd", "usd_per_month", "evidence")
 IDLE_NODES: Final = "idle_nodes"
 UNUSED_GPUS: Final = "unused_gpus"
 SPOT: Final = "spot_realised"
-_EXTENT: Final = f"""
-SELECT toInt64(toUnixTimestamp(min(hour))) AS first_s, toInt64(toUnixTimestamp(max(hour))) AS last_s, count() AS hours
-FROM (SELECT hour FROM job_hours WHERE {SPAN} UNION ALL SELECT hour FROM node_hours WHERE {SPAN})
-"""
+_EXTENT: Final = "SELECT toInt64(toUnixTimestamp(min(hour))) AS first_s, toInt64(toUnixTimestamp(max(hour))) AS last_s, count() AS hours FROM "
+_OF_JOBS: Final = f"(SELECT hour FROM job_hours WHERE {SPAN})"
+_OF_ALL: Final = (
+    f"(SELECT hour FROM job_hours WHERE {SPAN} UNION ALL SELECT hour FROM node_hours WHERE {SPAN})"
+)
 #: The jobs of the view `right_sizing`, in whole numbers: the share of what was sampled that did nothing stands for all of it.
 _UNUSED: Final = f"""
 SELECT h.job_id, any(j.team) AS team, toInt64(sum(reinterpretAsInt64(h.gpu_cost_usd))) AS gpu_nano,
@@ -43,14 +44,26 @@ GROUP BY job_id HAVING argMax(a.purchase, a.attempt) = 'spot' ORDER BY job_id LI
 """
 
 
-def savings(span: HourSpan) -> Steps[tuple[list[Row], int]]:
-    """Ask for what could be saved in a span, the dearest first, and how many hours of it the ledger has.
+def savings(span: HourSpan, *, of_nodes: bool = True) -> Steps[tuple[list[Row], int]]:
+    """Ask for what could be saved in a span, the dearest first, and how many hours of it the ledger has; without `of_nodes` by jobs alone.
 
     A node that is idle and a job that does not use its GPUs are different time, so the rows add up.
     """
-    extent = yield _EXTENT, bounds_of(span)
+    extent = yield _EXTENT + (_OF_ALL if of_nodes else _OF_JOBS), bounds_of(span)
     first_s, last_s, count = map(_whole, next(iter(extent.rows())))
     hours = (last_s - first_s) // 3_600 + 1 if count else 0
+    found: list[Row] = (yield from _idle_nodes(span, hours)) if of_nodes else []
+    jobs = yield _UNUSED, bounds_of(span)
+    for job_id, team, *sums in jobs.rows():
+        gpu_nano, sampled_ms, productive_ms = map(_whole, sums)
+        usd = Decimal(gpu_nano * (sampled_ms - productive_ms) // sampled_ms).scaleb(-9)
+        said = f"worked {100 * productive_ms / sampled_ms:.1f} % of {sampled_ms / 3_600_000:.1f} sampled GPU-hours"
+        found.append((UNUSED_GPUS, job_id, team, usd, per_month(usd, hours), said))
+    found.sort(key=lambda row: (-row[3], *row[:3]))
+    return found, hours
+
+
+def _idle_nodes(span: HourSpan, hours: int) -> Steps[list[Row]]:
     nodes: MetricRows = yield from idle_cells(("team", "cluster", "gpu_type"), Period.all, span)
     found: list[Row] = []
     at = {name: place for place, name in enumerate(nodes.names)}
@@ -60,14 +73,7 @@ def savings(span: HourSpan) -> Steps[tuple[list[Row], int]]:
             name = " ".join(row[at[each]] for each in ("cluster", "gpu_type")).strip()
             said = f"{100 * row[at['idle_ratio']]:.1f} % of {row[at['node_cost_usd']]:.2f} USD that nodes cost, in {row[at['paid_node_h']]} node-hours"
             found.append((IDLE_NODES, name, row[at["team"]], usd, per_month(usd, hours), said))
-    jobs = yield _UNUSED, bounds_of(span)
-    for job_id, team, *sums in jobs.rows():
-        gpu_nano, sampled_ms, productive_ms = map(_whole, sums)
-        usd = Decimal(gpu_nano * (sampled_ms - productive_ms) // sampled_ms).scaleb(-9)
-        said = f"worked {100 * productive_ms / sampled_ms:.1f} % of {sampled_ms / 3_600_000:.1f} sampled GPU-hours"
-        found.append((UNUSED_GPUS, job_id, team, usd, per_month(usd, hours), said))
-    found.sort(key=lambda row: (-row[3], *row[:3]))
-    return found, hours
+    return found
 
 
 def spot_rows(sums: Mapping[str, tuple[int, int, int]], hours: int) -> list[Row]:

@@ -8,10 +8,9 @@ from decimal import Decimal
 from typing import Final
 
 from schemas.reserved import is_canary_job
-from sinks.clickhouse import ClickHouseStore
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.intervals import Interval, exact, merged, total_usd
-from streams.explain.stored import StoredJobs
+from streams.explain.stored import StoredJobs, StoredRows
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
 # The views exclude the canary, but an operator paged by it needs its explanation.
@@ -20,7 +19,8 @@ SELECT toDecimal128(sum(cost_usd), 9) AS cost_usd FROM job_minutes FINAL
 WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
 """
 _SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
-_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
+#: How much a shard has stored, of jobs of all teams.
+STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
 # Minutes in a row that are equal in all but their time come as one record: a job of a month has few of them, of 100,000 rows.
 _ROWS: Final = """
 SELECT l.minute AS minute, l.minutes AS minutes, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
@@ -65,7 +65,7 @@ class Explanation:
 
 
 def explained(
-    store: ClickHouseStore,
+    store: StoredRows,
     job_id: str,
     *,
     by_minute: bool = False,
@@ -101,14 +101,14 @@ def explained(
 
 
 def state_of(
-    store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
+    store: StoredRows, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
 ) -> JobBlob | None:
     """The job's state as last stored by its shard; None if there is none, or if it is too large to read."""
     return _state(store, job_id, state_max_bytes, StoredJobs() if stored is None else stored)[0]
 
 
 def _state(
-    store: ClickHouseStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
+    store: StoredRows, job_id: str, state_max_bytes: int | None, stored: StoredJobs
 ) -> tuple[JobBlob | None, str]:
     """The state, or None and the reason."""
     shard, reason = shard_of(store, job_id, state_max_bytes)
@@ -118,18 +118,18 @@ def _state(
     return state, "no_state" if state is None else ""
 
 
-def shard_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
+def shard_of(store: StoredRows, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
     """The shard that stores the job's state; None and one of `FALLBACKS` where it cannot be read."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
         return None, "no_state"
     shard = int(str(found[0]["shard"]))
     if state_max_bytes is not None:
-        (size,) = _records(store, _STATE_BYTES, shard=shard)
+        (size,) = _records(store, STATE_BYTES, shard=shard)
         if int(str(size["size_bytes"])) > state_max_bytes:
             return None, "too_large"
     return shard, ""
 
 
-def _records(store: ClickHouseStore, sql: str, **parameters: object) -> list[dict[str, object]]:
+def _records(store: StoredRows, sql: str, **parameters: object) -> list[dict[str, object]]:
     return store.ask(sql, parameters).records()

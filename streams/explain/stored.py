@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
 
+from sinks.answer import QueryResult
 from sinks.archive import Archive
 from sinks.snapshots import Snapshots
 from streams.engine.shard import snapshot_writer
@@ -34,7 +35,7 @@ FALLBACKS: Final = ("too_large", "no_state", "differs")
 
 
 class States(Protocol):
-    """The parts of a store that hold the states of jobs."""
+    """The parts of a store that hold the states of jobs, which its shard stores with those of others."""
 
     @property
     def snapshots(self) -> Snapshots:
@@ -44,6 +45,14 @@ class States(Protocol):
     @property
     def archive(self) -> Archive:
         """The archive of finished jobs."""
+        ...
+
+
+class StoredRows(States, Protocol):
+    """What jobs are explained from: the store, or what of it may be read."""
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+        """Run our own read-only SQL."""
         ...
 
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sinks.clickhouse import ClickHouseStore
 from streams.engine.rules.registry import BY_NAME
 from streams.explain import acts, alert_list
 from streams.explain.alert_list import AlertsAsked
+from streams.explain.stored import StoredRows
 from streams.explain.why.answer import StoreRecords, answer
 from streams.explain.why.margin_history import MarginHistory, histories_before, margin_history
 from streams.notify.links import RULES_PAGE, RUNBOOKS
@@ -103,12 +103,16 @@ class AlertHistory:
     async def why(self, alert_id: str, at_ms: int | None) -> Object | None:
         """What `trainfare alerts why` says of an alert; None: there is none."""
 
-        def work(store: ClickHouseStore) -> Object | None:
+        def work(store: StoredRows) -> Object | None:
             return answer(StoreRecords(store, STATE_MAX_BYTES), alert_id, at_ms)
 
         if not await self._figures.has_alert(alert_id):
             return None
-        return await self._store_reader.run(work)
+        found = await self._store_reader.explained(work)
+        if found is not None and self._store_reader.teams is not None:
+            # A rule by SQL is whoever's; of how many records an older release stored no settings is of all teams.
+            found |= {"statement": "", "records_unknown": min(found["records_unknown"], 1)}
+        return found
 
     async def margins(self, alert_id: str) -> MarginHistory | None:
         """How far its rule was from firing before it opened, and while it fired; None: there is no such alert."""
@@ -116,7 +120,7 @@ class AlertHistory:
         now_ms = await self._figures.as_of_ms()
         if not rows:
             return None
-        return await self._store_reader.run(
+        return await self._store_reader.explained(
             lambda store: margin_history(store, rows[0], now_ms, STATE_MAX_BYTES)
         )
 
@@ -125,7 +129,9 @@ class AlertHistory:
         rows = await self._store_reader.rows(queries.SOME_ALERTS, alerts=[alert_id])
         if not rows:
             return None
-        return await self._store_reader.run(lambda store: histories_before(store, rows[0], STATE_MAX_BYTES))
+        return await self._store_reader.explained(
+            lambda store: histories_before(store, rows[0], STATE_MAX_BYTES)
+        )
 
     async def _alerts(self, ids: Sequence[str]) -> list[Object]:
         """Alerts as objects, in this order, each with what became of its message."""

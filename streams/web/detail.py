@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from sinks.clickhouse import ClickHouseStore
+import msgspec
+
 from streams.explain import receipts
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
 from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
-from streams.explain.stored import StoredJobs
+from streams.explain.stored import StoredJobs, StoredRows
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
 from streams.web.figures import ApiFigures
-from streams.web.receipts import receipt_facts
+from streams.web.receipts import of_own_team, receipt_facts
 from streams.web.store_reader import Row, StoreReader
 
 #: A larger stored state of a shard is not read; phases and intervals then have a resolution of whole minutes.
@@ -24,11 +25,13 @@ STATE_MAX_BYTES: Final = 64 * 2**20
 class Details:
     """Assembles the details of one job."""
 
-    def __init__(self, store_reader: StoreReader, figures: ApiFigures) -> None:
+    def __init__(
+        self, store_reader: StoreReader, figures: ApiFigures, stored: StoredJobs | None = None
+    ) -> None:
         self._store_reader = store_reader
         self._figures = figures
         #: Cached states of shards; /metrics reports `fallbacks`.
-        self.stored = StoredJobs()
+        self.stored = StoredJobs() if stored is None else stored
 
     async def job(self, job_id: str) -> dict[str, Any] | None:
         """Everything about one job; None if the store does not know it."""
@@ -80,7 +83,9 @@ class Details:
     async def receipt(self, job_id: str) -> Row | None:
         """The last receipt of a job as it is stored; None: it has none."""
         found = await self._store_reader.rows(receipts.FOUND, id=job_id)
-        return found[0] if found else None
+        if not found or self._store_reader.teams is None:
+            return found[0] if found else None
+        return of_own_team(found[0])
 
     async def _run(self, job_id: str) -> dict[str, Any] | None:
         """The run that the job is a part of; None: there is no other job of it."""
@@ -92,31 +97,33 @@ class Details:
     async def _phases(self, job_id: str) -> list[dict[str, Any]]:
         as_of_ms = await self._figures.as_of_ms()
 
-        def work(store: ClickHouseStore) -> list[dict[str, Any]] | None:
+        def work(store: StoredRows) -> list[dict[str, Any]] | None:
             state = state_of(store, job_id, STATE_MAX_BYTES, self.stored)
             return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
 
-        # The stored state of a shard has jobs of all teams.
-        found = None if self._store_reader.teams is not None else await self._store_reader.run(work)
+        found = await self._store_reader.explained(work)
         return await self._store_reader.rows(queries.PHASES, job=job_id) if found is None else found
 
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of the job's cost; None if the store does not know it."""
 
-        def work(store: ClickHouseStore) -> Explanation | None:
+        def work(store: StoredRows) -> Explanation | None:
             return explained(
                 store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES, stored=self.stored
             )
 
-        return await self._store_reader.run(work)
+        return await self._store_reader.explained(work)
 
     async def rules(self, job_id: str, at_ms: int | None) -> JudgedJob | None:
         """How far each rule is from firing for the job; None if the store does not know it."""
         if await self._figures.one(job_id) is None:
             return None
-        return await self._store_reader.run(
+        found = await self._store_reader.explained(
             lambda store: judged(store, job_id, at_ms, state_max_bytes=STATE_MAX_BYTES)
         )
+        if self._store_reader.teams is None:
+            return found
+        return msgspec.structs.replace(found, records_unknown=min(found.records_unknown, 1))
 
 
 def _counted(rows: list[Row], counted: str) -> dict[str, Any]:

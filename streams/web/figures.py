@@ -13,6 +13,7 @@ from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
 from streams.engine.rules.registry import BUDGET_NAMES
 from streams.explain import acts
+from streams.explain.why.own_rules import is_by_sql
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
 from streams.web.outlook import budgets_by_alert, jobs_of, of_now
@@ -221,6 +222,8 @@ class ApiFigures:
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
         said = await self._sentences(found)
+        if self._store_reader.teams is not None:
+            found = [{**row, "evidence_sql": ""} if is_by_sql(row["rule"]) else row for row in found]
         return [
             {**_alert(row, sent.get(row["alert_id"], [])), "summary": said[row["alert_id"]], **acted}
             for row, acted in zip(found, done, strict=True)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Final, TypeVar
 
-from sinks.clickhouse import ClickHouseStore
 from streams.errors import TrainfareError
 from streams.estimate.alternatives import alternatives
 from streams.estimate.asking import Records
 from streams.estimate.shown import alternatives_object
 from streams.estimate.similar import similar_jobs, similar_object
 from streams.explain.receipts import NOT_SENT
+from streams.explain.stored import StoredRows
 from streams.web.errors import ApiError
 from streams.web.store_reader import StoreReader
 from streams.worker.receipts.receipt_reader import ReceiptReader
@@ -83,7 +83,7 @@ async def worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
     """
     is_over = threading.Event()
 
-    def answered(store: ClickHouseStore) -> T:
+    def answered(store: StoredRows) -> T:
         def records(sql: str, **parameters: object) -> list[dict[str, object]]:
             if is_over.is_set():
                 raise CancelledError
@@ -93,7 +93,7 @@ async def worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
 
     try:
         async with asyncio.timeout(_WITHIN_S):
-            return await reader.run(answered)
+            return await reader.explained(answered)
     except TimeoutError:
         raise ApiError(
             504, f"the statements of this answer ran longer than {_WITHIN_S:g} s", "query_timed_out"

@@ -6,12 +6,17 @@ Whoever may read sees them; only the product's own statements run, with bound pa
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from schemas.durations import DAY_MS
+from schemas.reasons import Reason
+from schemas.tables import SCHEMAS
+from sinks.clickhouse.view_files import shipped_views
+from sinks.query.team_rows import READABLE
 from sinks.query.wire import Parameter
 from streams.panels.panel import Panel, step_of
 from streams.panels.registry import DASHBOARDS, PANELS
@@ -24,6 +29,8 @@ from streams.web.query_service import QueryService
 _THREADS: Final = Threads("panels", 2)
 #: The longest range: of more, a panel has too many steps to be read.
 RANGE_MAX_MS: Final = 5 * 366 * DAY_MS
+_READ: Final = re.compile(r"(?:FROM|JOIN)\s+(\w+)", re.ASCII)
+_KNOWN: Final = frozenset({*SCHEMAS, *(view.name for view in shipped_views())})
 
 
 class Range(NamedTuple):
@@ -34,8 +41,8 @@ class Range(NamedTuple):
     step_s: int
 
 
-def dashboards() -> dict[str, Any]:
-    """All dashboards, with what their panels answer."""
+def dashboards(*, by_team: bool = False) -> dict[str, Any]:
+    """All dashboards, with what their panels answer; `by_team`: those that can be made of rows of some teams."""
     return {
         "dashboards": [
             {
@@ -43,11 +50,16 @@ def dashboards() -> dict[str, Any]:
                 "title": board.title,
                 "answers": board.answers,
                 "range_s": board.range_s,
-                "panels": [_about(panel) for panel in board.panels],
+                "panels": [_about(panel) for panel in board.panels if not (by_team and is_for_all(panel))],
             }
             for board in DASHBOARDS
         ]
     }
+
+
+def is_for_all(panel: Panel) -> bool:
+    """Whether a panel reads what is not kept apart by team, such as nodes."""
+    return not READABLE.issuperset(_KNOWN & {*_READ.findall(panel.sql)})
 
 
 def _about(panel: Panel) -> dict[str, Any]:
@@ -76,6 +88,12 @@ async def panel_answer(
     panel = PANELS.get(name)
     if panel is None:
         raise ApiError(404, f"panel {name!r}: there is none; /api/v1/dashboards has their names")
+    if client.teams is not None and is_for_all(panel):
+        raise ApiError(
+            403,
+            f"panel {name!r} is made from rows of all teams, and this identity is bound to some; somebody who sees all may ask for it",
+            Reason.beyond_token,
+        )
     span, job = _range(asked), asked.get("job", "")
     if panel.needs_job and not job:
         raise ApiError(400, f"panel {panel.name!r} is about one job: name it (job=...)")

@@ -8,9 +8,18 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from schemas.messages.receipt import JobEnded
 from streams.notify.notice import Notice, notice_of, notice_text
 from streams.web.encode import json_answer
 from streams.web.errors import ApiError
+from streams.worker.receipts.receipt import without_others
+
+
+def of_own_team(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The receipt for whoever is bound to teams: without what was found from jobs that may be of other teams."""
+    sent = msgspec.json.decode(str(row["message"]), type=JobEnded)
+    own = msgspec.structs.replace(sent, data=without_others(sent.data))
+    return {**row, "message": msgspec.json.encode(own).decode()}
 
 
 def receipt_facts(row: Mapping[str, Any]) -> dict[str, Any]:

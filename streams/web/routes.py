@@ -318,7 +318,7 @@ class Routes:
 
     async def _dashboards(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return json_answer(dashboards())
+        return json_answer(dashboards(by_team=request.get(TEAMS) is not None))
 
     async def _panel(self, request: web.Request) -> web.Response:
         asked = parameters(request, {"from_ms", "to_ms", "job"})

@@ -56,18 +56,31 @@ OF_BOUND: Final = frozenset(
 BY_TEAM: Final = frozenset(
     {
         "/api/v1/jobs",
-        "/api/v1/jobs/{job_id}",
-        "/api/v1/job",
+        *(
+            f"/api/v1/{job}{below}"
+            for job in ("jobs/{job_id}", "job")
+            for below in ("", "/explain", "/rules", "/similar", "/elsewhere", "/receipt")
+        ),
         "/api/v1/burn",
         "/api/v1/stream",
         "/api/v1/session",
         "/api/v1/costs",
         "/api/v1/costs/month",
         "/api/v1/costs/span",
+        "/api/v1/forecast",
+        "/api/v1/coverage",
+        "/api/v1/savings",
+        "/api/v1/carbon",
+        "/api/v1/dashboards",
+        "/api/v1/panels/{name}",
         "/api/v1/alerts",
         "/api/v1/alerts/{alert_id}",
+        "/api/v1/alerts/{alert_id}/why",
+        "/api/v1/alerts/{alert_id}/margins",
+        "/api/v1/alerts/{alert_id}/before",
         "/api/v1/budgets",
         "/api/v1/budgets/detail",
+        "/api/v1/headroom",
         "/api/v1/experiments",
         "/api/v1/experiments/{name}",
         "/api/v1/tables",

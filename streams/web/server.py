@@ -148,7 +148,7 @@ class WebServer:
                 parts,
                 figures=own,
                 job_list=JobList(reader, own),
-                details=Details(reader, own),
+                details=Details(reader, own, details.stored),
                 experiments=Experiments(reader, own),
                 budgets=BudgetDetails(reader, own),
                 alerts=AlertHistory(reader, own, docs_url),

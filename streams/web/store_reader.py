@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from schemas.reasons import Reason
 from schemas.tables import SCHEMAS
+from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
 from sinks.query.refusal import NOT_ON_SERVER
 from sinks.query.team_rows import TeamBound
 from sinks.target import Embedded
+from streams.explain.job import STATE_BYTES
+from streams.explain.stored import StoredRows
+from streams.explain.why.judged import CONTROLS
+from streams.explain.why.margin_history import RECORDS
 from streams.web.errors import ApiError, of_store
 
 T = TypeVar("T")
 Row = dict[str, Any]
+
+#: Tables that these statements of ours read whole, and whose rows are not shown: how much a shard has stored; rules and plans,
+#: by which a job is judged whoever set them.
+_OF_ALL: Final[Mapping[str, frozenset[str]]] = {
+    STATE_BYTES: frozenset({"snapshots"}),
+    CONTROLS: frozenset({"controls"}),
+    RECORDS: frozenset({"controls"}),
+}
 
 _THREADS = 3
 #: What makes an answer of more than SQL would read rows of all teams.
@@ -59,6 +72,14 @@ class StoreReader:
 
         return await self.run(work)
 
+    async def explained(self, work: Callable[[StoredRows], T]) -> T:
+        """Run what explains jobs in a thread.
+
+        Raises:
+            ApiError: The store is not open, or failed.
+        """
+        return await self.run(work)
+
     @property
     def teams(self) -> tuple[str, ...] | None:
         """Whose rows alone are read; None: all."""
@@ -67,6 +88,31 @@ class StoreReader:
     async def close(self) -> None:
         """Wait for the threads to end: the store must not be closed while one uses it."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+
+
+class TeamStore:
+    """What of a store there is for whoever is bound to teams.
+
+    States of jobs are found by the shard that a row of `jobs` names, and one is taken out of its shard's by its id: of a job of
+    others there is no row.
+    """
+
+    def __init__(self, store: ClickHouseStore, teams: tuple[str, ...]) -> None:
+        """A view of the store.
+
+        Raises:
+            ApiError: It is a server's.
+        """
+        if not isinstance(store.target, Embedded):
+            raise ApiError(403, NOT_ON_SERVER, Reason.beyond_token)
+        self._store = store
+        self._bound = TeamBound(teams, store.target.database, frozenset(SCHEMAS))
+        self.snapshots, self.archive = store.snapshots, store.archive
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+        """Run a statement of ours over rows of these teams."""
+        unfiltered = _OF_ALL.get(sql, frozenset())
+        return self._store.ask(sql, parameters, self._bound.settings(unfiltered))
 
 
 class TeamReader(StoreReader):
@@ -97,12 +143,17 @@ class TeamReader(StoreReader):
         """
 
         def work(store: ClickHouseStore) -> list[Row]:
-            if not isinstance(store.target, Embedded):
-                raise ApiError(403, NOT_ON_SERVER, Reason.beyond_token)
-            bound = TeamBound(self._teams, store.target.database, frozenset(SCHEMAS))
-            return store.ask(sql, parameters, bound.settings()).records()
+            return TeamStore(store, self._teams).ask(sql, parameters).records()
 
         return await self._reader.run(work)
+
+    async def explained(self, work: Callable[[StoredRows], T]) -> T:
+        """Run what explains jobs of the teams in a thread; to it no other job is known.
+
+        Raises:
+            ApiError: The store is not open, is a server's, or failed.
+        """
+        return await self._reader.run(lambda store: work(TeamStore(store, self._teams)))
 
     async def close(self) -> None:
         """Nothing: the threads are the other reader's."""

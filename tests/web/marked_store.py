@@ -19,6 +19,7 @@ MARKER: Final = "zqxmarker"
 NUMBER: Final = 98_765_432
 OWN, OTHER = "vision", f"{MARKER}-team"
 OWN_JOB, OTHER_JOB = "a-job", f"{MARKER}-job"
+OWN_ALERT, OTHER_ALERT = f"al_{'1' * 24}", f"al_{str(NUMBER) * 3}"
 _NOW: Final = datetime.fromtimestamp(WALL_MS // 1000, UTC)
 _LEFT_OUT: Final = frozenset({"meta", "snapshots", "archive", "ledger_sums", "books", "change_seals"})
 _KNOWN: Final[dict[str, Any]] = {
@@ -64,10 +65,14 @@ def _cell(table: str, field: Any, *, is_other: bool) -> Any:
     job, team = (OTHER_JOB, OTHER) if is_other else (OWN_JOB, OWN)
     if name in ("job_id", "subject_name", "resource_id", "team"):
         return team if name == "team" else job
+    if name == "alert_id":
+        return OTHER_ALERT if is_other else OWN_ALERT
     if name == "match" and pa.types.is_map(kind):
         return [("team", team)]
+    if name == "margins":
+        return f'[["{text}", 1, 1, 1, 0]]'
     if pa.types.is_string(kind):
-        return _KNOWN.get(name, text)
+        return "gpu_hour" if (table, name) == ("prices", "per") else _KNOWN.get(name, text)
     if name in ("version", "shard"):
         return int(name == "version")
     if pa.types.is_timestamp(kind):

@@ -8,7 +8,17 @@ from typing import Any, Final
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from tests.web.marked_store import MARKER, NUMBER, OTHER_JOB, OWN, OWN_JOB, fill, token_of
+from tests.web.marked_store import (
+    MARKER,
+    NUMBER,
+    OTHER_ALERT,
+    OTHER_JOB,
+    OWN,
+    OWN_ALERT,
+    OWN_JOB,
+    fill,
+    token_of,
+)
 from tests.web.serving import Client, served
 
 TOKEN, RECORD = token_of("viewer", "read", "query", teams=(OWN,))
@@ -116,6 +126,8 @@ def test_errors_have_no_value_of_a_row(marked: ClickHouseStore) -> None:
     served(marked, work, filed=RECORD)
 
 
+BELOW_JOB: Final = ("explain", "rules", "similar", "elsewhere", "receipt")
+BELOW_ALERT: Final = ("why", "margins", "before")
 ROUTES: Final = (
     "/api/v1/jobs",
     f"/api/v1/jobs?q={MARKER}",
@@ -127,12 +139,23 @@ ROUTES: Final = (
     "/api/v1/costs/span",
     "/api/v1/alerts",
     "/api/v1/alerts?names=1",
-    "/api/v1/alerts/own-alert_id",
+    f"/api/v1/alerts/{OWN_ALERT}",
     "/api/v1/budgets",
     "/api/v1/budgets/detail?budget=own-budget&kind=job&name=a-job",
     "/api/v1/experiments",
     "/api/v1/experiments/own-experiment",
     "/api/v1/tables",
+    *(f"/api/v1/jobs/{OWN_JOB}/{below}" for below in BELOW_JOB if below != "receipt"),
+    *(f"/api/v1/alerts/{OWN_ALERT}/{below}" for below in BELOW_ALERT),
+    "/api/v1/forecast",
+    "/api/v1/forecast?by=owner",
+    "/api/v1/coverage",
+    "/api/v1/savings",
+    "/api/v1/carbon",
+    "/api/v1/carbon?by=job_id",
+    "/api/v1/dashboards",
+    "/api/v1/panels/top_jobs?from_ms=1780300000000&to_ms=1780394400000",
+    f"/api/v1/headroom?job={OWN_JOB}",
 )
 
 
@@ -143,18 +166,25 @@ def test_each_route_answers_of_the_own_team(marked: ClickHouseStore) -> None:
                 body = await answer.read()
                 assert answer.status == 200, (path, body)
                 assert not _tells(body), (path, body)
-                assert b'"partial":"team vision"' in body, path
+                assert answer.headers["X-Partial"] == "team vision", path
+                assert b'"partial":"team vision"' in body or body[:1] == b"[", path
         jobs = await client.get("/api/v1/jobs", headers=BOUND)
         assert [each["job_id"] for each in jobs["jobs"]] == [OWN_JOB]
         assert jobs["total"] == 1
         for path in (
             f"/api/v1/jobs/{OTHER_JOB}",
-            f"/api/v1/alerts/{MARKER}-alert_id",
+            f"/api/v1/alerts/{OTHER_ALERT}",
             f"/api/v1/experiments/{MARKER}-experiment",
+            *(f"/api/v1/jobs/{OTHER_JOB}/{below}" for below in BELOW_JOB),
+            *(f"/api/v1/job/{below}?id={OTHER_JOB}" for below in BELOW_JOB),
+            *(f"/api/v1/alerts/{OTHER_ALERT}/{below}" for below in BELOW_ALERT),
         ):
-            unknown = path.replace(MARKER, "no-such")
+            unknown = path.replace(MARKER, "no-such").replace(str(NUMBER), "00000000")
             found = [await client.get(each, 404, headers=BOUND) for each in (path, unknown)]
-            said = [each["error"]["message"].replace(MARKER, "no-such") for each in found]
+            said = [
+                each["error"]["message"].replace(MARKER, "no-such").replace(str(NUMBER), "00000000")
+                for each in found
+            ]
             assert said[0] == said[1]
         refused = await client.get("/api/v1/idle", 403, headers=BOUND)
         assert refused["error"]["code"] == "beyond_token"

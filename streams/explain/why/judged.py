@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from schemas.events import ControlEvent
-from sinks.answer import QueryResult
-from sinks.clickhouse import ClickHouseStore
 from streams.engine.rules.rule import SHARE_MAX, Margin
 from streams.engine.shard.margins import StoredJob, controls_of
 from streams.explain.job import shard_of
+from streams.explain.stored import StoredRows
 
 #: Of each control the newest record that was in the log then; an older release stored none of their values.
 CONTROLS: Final = """
@@ -53,10 +52,6 @@ class JudgedJob(msgspec.Struct, frozen=True):
     records_unknown: int = 0
 
 
-class _Answers(Protocol):
-    def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult: ...
-
-
 class RestoredJob(NamedTuple):
     """A job with its shard's judge; `missing`: why there is none."""
 
@@ -65,7 +60,7 @@ class RestoredJob(NamedTuple):
 
 
 def judged(
-    store: ClickHouseStore, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
+    store: StoredRows, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
 ) -> JudgedJob:
     """The conditions at an instant; without one at the newest that is known of the job.
 
@@ -96,7 +91,7 @@ def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]
     return controls, len(rows) - len(read)
 
 
-def restored(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> RestoredJob:
+def restored(store: StoredRows, job_id: str, state_max_bytes: int | None) -> RestoredJob:
     """The job as its shard stored it last.
 
     Raises:
@@ -130,5 +125,5 @@ def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> Judge
     )
 
 
-def _records(store: _Answers, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
+def _records(store: StoredRows, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
     return list[Mapping[str, Any]](store.ask(sql, parameters).records())

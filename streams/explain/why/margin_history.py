@@ -9,11 +9,11 @@ import msgspec
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.events import ControlEvent
-from sinks.clickhouse import ClickHouseStore
 from streams.engine.burn.margins import RuleMargins
 from streams.engine.kernels.episode import TICK_MS
 from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import JOB
+from streams.explain.stored import StoredRows
 from streams.explain.why.judged import JudgedRule, condition, judging, restored
 
 #: At how many instants at most the judge is asked.
@@ -26,7 +26,7 @@ _LONGEST_MS: Final = 48 * HOUR_MS
 _LONGEST_BEFORE_MS: Final = 24 * HOUR_MS
 _FIRST_EVENT: Final = "SELECT toUnixTimestamp64Milli(first_event) FROM jobs FINAL WHERE job_id = {job:String}"
 #: Every record that was in the log by an instant, oldest first.
-_RECORDS: Final = """
+RECORDS: Final = """
 SELECT kind, name, value, removed, toUnixTimestamp64Milli(time) AS time_ms FROM controls FINAL
 WHERE kind IN ('rule', 'planned') AND time <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
 ORDER BY offset"""
@@ -69,7 +69,7 @@ def instants_of(from_ms: int, until_ms: int, started_ms: int) -> list[int]:
 
 
 def margin_history(
-    store: ClickHouseStore, alert: Mapping[str, Any], now_ms: int, state_max_bytes: int | None = None
+    store: StoredRows, alert: Mapping[str, Any], now_ms: int, state_max_bytes: int | None = None
 ) -> MarginHistory:
     """The course of the conditions of the rule of an alert.
 
@@ -87,7 +87,7 @@ def margin_history(
 
 
 def histories_before(
-    store: ClickHouseStore, alert: Mapping[str, Any], state_max_bytes: int | None = None
+    store: StoredRows, alert: Mapping[str, Any], state_max_bytes: int | None = None
 ) -> list[MarginHistory]:
     """The course of each rule about the job of an alert until the alert opened, from the job's first event on, of 24 h at most.
 
@@ -107,13 +107,13 @@ def histories_before(
 
 
 def _judged_at(
-    store: ClickHouseStore, job_id: str, instants: Sequence[int], state_max_bytes: int | None
+    store: StoredRows, job_id: str, instants: Sequence[int], state_max_bytes: int | None
 ) -> tuple[list[tuple[int, list[JudgedRule]]], str]:
     """What the judge says of all rules at each instant, the earliest first; with why it is not asked, '' if it is."""
     known = restored(store, job_id, state_max_bytes)
     if known.job is None:
         return [], known.missing
-    records = store.ask(_RECORDS, {"until_ms": instants[0]}).records()
+    records = store.ask(RECORDS, {"until_ms": instants[0]}).records()
     judged = [
         (at_ms, list(_conditions(known.job.margins(at_ms, standing))))
         for at_ms, standing in _standing(records, instants)

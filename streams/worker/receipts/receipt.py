@@ -26,6 +26,8 @@ from streams.engine.alerts.alert import receipt_id
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.rules.formatting import NAMES_AT_MOST, one_line, short, span
 from streams.engine.rules.formatting import usd as shown_usd
+from streams.estimate.elsewhere import SPOT
+from streams.estimate.ran import nano_of
 from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import JOB_ENDED
@@ -225,6 +227,27 @@ def _more(of: Figures, per_hour: int | None) -> Iterator[str]:
     if of.run is not None:
         total, lost = shown_usd(of.run.cost_nano), shown_usd(of.run.lost_nano)
         yield f"run {short(of.run.name, NAMES_AT_MOST)}: {of.run.jobs} jobs, {total} in all, {lost} lost"
+
+
+def without_others(data: JobEndedData) -> JobEndedData:
+    """The receipt without what was found from jobs that may be of other teams: the median of a kind that names no team, and what spot loses."""
+    left_out: list[str] = []
+    kind, cheaper, cost_nano = data.kind, data.cheaper, nano_of(data.cost_usd)
+    if kind is not None and not kind.same.get("team"):
+        if median_nano := nano_of(kind.median_usd):
+            left_out.append(f"{_against(cost_nano, median_nano)} the median of similar jobs")
+        kind = None
+    if cheaper is not None and cheaper.purchase == SPOT:
+        left_out.append(f"{SPOT} would have saved {shown_usd(nano_of(cheaper.saved_usd))}")
+        cheaper = None
+    summary = data.summary
+    for part in left_out:
+        for said, rest in ((f"; {part}", ""), (f" {part};", ""), (f" {part}.", "")):
+            if said in summary:
+                before, _, after = summary.rpartition(said)
+                summary = before + rest + after
+                break
+    return msgspec.structs.replace(data, kind=kind, cheaper=cheaper, summary=summary)
 
 
 _FAR_RATIO: Final = 3.0

@@ -42,9 +42,10 @@ FILTERS: Final[Mapping[str, str]] = {
         "OR alert_id IN (SELECT alert_id FROM {database}.alerts FINAL WHERE team IN ({teams}))"
     ),
 }
-#: In SQL of users also: what a rule by SQL says and asks is by whoever wrote it, and a receipt may hold a job against those of others.
+#: In SQL of users also: what a rule by SQL says and asks is by whoever wrote it, the `ratio` of `team_burn` is a share of what all
+#: jobs cost, and a receipt may hold a job against those of others.
 _OF_USERS: Final[Mapping[str, str]] = {
-    "alerts": "NOT startsWith(rule, ''sql/'')",
+    "alerts": "NOT startsWith(rule, ''sql/'') AND rule != ''team_burn''",
     "receipts": (
         "(NOT JSONHas(message, ''data'', ''kind'', ''same'') OR JSONHas(message, ''data'', ''kind'', ''same'', ''team'')) "
         "AND JSONExtractString(message, ''data'', ''cheaper'', ''purchase'') != ''spot''"

@@ -77,7 +77,7 @@ class CauseAlerts:
         for at_ms in minutes_after(alert.started_ms):
             near = self._jobs.get(at_ms, set())
             if len(near) + (alert.subject_name not in near) >= jobs:
-                return f"one of {len(near)} alerts of one cause at one time"
+                return "one of several alerts of one cause at one time"
         others = (row for row in self._of_jobs if row.alert_id != alert.alert_id)
         at_ms = minutes_after(alert.started_ms)[0]
         of_run = of_run_at(alert.shared_cause, [*others, _as_row(alert)], at_ms, jobs)

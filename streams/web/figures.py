@@ -11,6 +11,7 @@ from schemas.durations import DAY_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
+from streams.engine.rules import team_burn
 from streams.engine.rules.registry import BUDGET_NAMES
 from streams.explain import acts
 from streams.explain.why.own_rules import is_by_sql
@@ -223,7 +224,7 @@ class ApiFigures:
                 sent.setdefault(row.pop("alert_id"), []).append(row)
         said = await self._sentences(found)
         if self._store_reader.teams is not None:
-            found = [{**row, "evidence_sql": ""} if is_by_sql(row["rule"]) else row for row in found]
+            found = [_for_team(row) for row in found]
         return [
             {**_alert(row, sent.get(row["alert_id"], [])), "summary": said[row["alert_id"]], **acted}
             for row, acted in zip(found, done, strict=True)
@@ -322,6 +323,13 @@ def _job(row: Row, detail: Object, firing: list[Object]) -> Object:
         "sparkline": [list(point) for point in points[-queries.SPARKLINE_POINTS :]],
         "alerts": firing,
     }
+
+
+def _for_team(row: Row) -> Row:
+    """An alert without what may tell of other teams: a statement that somebody wrote, the share of what all jobs cost."""
+    if is_by_sql(row["rule"]):
+        return {**row, "evidence_sql": ""}
+    return {**row, "ratio": None} if row["rule"] == team_burn.RULE.name else row
 
 
 _UNSHOWN: Final = ("subject_kind", "subject_name", "held_ms", "exhausted_in_s")

@@ -59,10 +59,11 @@ def holds(
     usd: float = 0.332,
     sampled: range = range(0),
     attempt: int = 1,
+    team: str = "vision",
 ) -> None:
     """A job that holds GPUs of nodes in these minutes, for so many dollars a minute and node."""
     began_ms = T0 + (minutes.start if began is None else began) * M
-    world.put(JOBS, job_id=job_id, state="running", started=at(began_ms), owner=f"of-{job_id}", team="vision")
+    world.put(JOBS, job_id=job_id, state="running", started=at(began_ms), owner=f"of-{job_id}", team=team)
     world.put(ATTEMPTS, job_id=job_id, attempt=attempt, started=at(began_ms), state="running")
     for hour in sorted({(T0 + minute * M) // HOUR_MS for minute in minutes}):
         world.put(JOB_HOURS, job_id=job_id, attempt=attempt, hour=at(hour * HOUR_MS), wall_clock_ms=1)
@@ -98,6 +99,30 @@ def test_a_lost_end_is_one_alert_until_the_end_is_published(world: World) -> Non
     works(world, alert)
     # The other job has ended, and the nodes are gone: it is the same cause until the job is no longer paid.
     assert told(world.look(2)) == [("old", "resolved", 125)]
+
+
+def test_jobs_of_other_teams_are_counted_and_not_named(world: World) -> None:
+    nodes(world, range(60), 8)
+    holds(world, "old", range(60), 4)
+    holds(world, "near", range(20, 60), 4)
+    holds(world, "far", range(30, 60), 8, team="speech")
+    changes = [each for each in world.look(1) if each.rule == "double_held"]
+    found = {each.subject_name: each for each in changes}
+    assert found["old"].summary.startswith("old and near and 1 more hold 16 GPUs of node n0")
+    assert found["near"].summary.startswith("near and old and 1 more hold 16 GPUs of node n0")
+    for each in changes:
+        assert "far" not in each.summary + each.evidence_sql + each.margins
+        works(world, each)
+
+
+def test_several_jobs_of_other_teams_are_counted_together(world: World) -> None:
+    nodes(world, range(60), 8)
+    holds(world, "old", range(60), 8)
+    for number, team in enumerate(("speech", "nlp", "")):
+        holds(world, f"far-{number}", range(20, 60), 2, team=team)
+    (alert,) = [each for each in world.look(1) if each.rule == "double_held"]
+    assert alert.summary.startswith("old and 3 jobs of other teams hold 14 GPUs of node n0, which has 8")
+    assert "far" not in alert.summary + alert.evidence_sql
 
 
 def test_a_hand_over_is_none(world: World) -> None:

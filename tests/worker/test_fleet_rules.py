@@ -157,7 +157,7 @@ def test_a_team_above_its_limit_is_told_until_it_is_below(world: World) -> None:
     assert said(changes, "team_burn") == [("vision", "firing", 2), ("vision", "resolved", 4)]
     (first, _) = [each for each in changes if each.rule == "team_burn"]
     assert first.summary == (
-        "team vision spent $120 in an hour, 60 % of the fleet; its limit is $100/h (rule vision-limit); shrink or move jobs,"
+        "team vision spent $120 in an hour; its limit is $100/h (rule vision-limit); shrink or move jobs,"
         " or raise it, else $960 more by 20:00 UTC"
     )
     works(world, first)

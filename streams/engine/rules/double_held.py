@@ -5,13 +5,13 @@ What each job held through the last minutes is handed in, by node. Only whole GP
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.formatting import rounded_usd, sentence, short, unheeded
+from streams.engine.rules.formatting import of_others, rounded_usd, sentence, short, unheeded
 from streams.engine.rules.rule import (
     TICKET,
     LedgerRule,
@@ -106,16 +106,24 @@ def doubly_held(holdings: Iterable[NodeHolding], has: Mapping[str, int]) -> list
     return [DoubleHolding(job_id, tuple(nodes)) for job_id, nodes in sorted(found.items())]
 
 
-def finding(of: LedgerSettings, double: DoubleHolding, at_ms: int, about: Mapping[str, str]) -> LedgerFinding:
-    """The sentence and the evidence of a job that holds what others hold. `about`: its owner, team and project."""
+def finding(
+    of: LedgerSettings, double: DoubleHolding, at_ms: int, about_of: Callable[[str], Mapping[str, str]]
+) -> LedgerFinding:
+    """The sentence and the evidence of a job that holds what others hold. `about_of`: owner, team and project of a job.
+
+    Jobs of other teams are counted and not named: the alert is its team's.
+    """
     minutes = int(of.thresholds["minutes"])
-    rate, job, others = double.nano * HOUR_MS // (minutes * MINUTE_MS), double.job_id, double.others
+    rate, job = double.nano * HOUR_MS // (minutes * MINUTE_MS), double.job_id
+    about, beside = about_of(job), double.others
+    others = [each for each in beside if about_of(each)["team"] == about["team"]]
     held, has = double.held, double.has
-    more_nodes, more_jobs = len(double.nodes) - 1, len(others) - 1
+    more_nodes = len(double.nodes) - 1
 
     def said(at_most: int) -> str:
         name = short(job, at_most)
-        jobs = f"{name} and {short(others[0], at_most)}" + (f" and {more_jobs} more" if more_jobs else "")
+        more = f" and {len(beside) - 1} more" if len(beside) > 1 else ""
+        jobs = f"{name} and " + (f"{short(others[0], at_most)}{more}" if others else of_others(len(beside)))
         node = f"node {short(double.nodes[0].node, at_most)}" + (
             f" and {more_nodes} more" if more_nodes else ""
         )

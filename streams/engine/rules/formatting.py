@@ -52,6 +52,11 @@ def span(ms: int) -> str:
     return " ".join(parts) or "0 s"
 
 
+def of_others(jobs: int) -> str:
+    """Count jobs of other teams, which a sentence for one team does not name."""
+    return f"{jobs} jobs of other teams" if jobs > 1 else "1 job of another team"
+
+
 def instant(ms: int) -> str:
     """Format as `2026-03-01 03:12:40 UTC`."""
     return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S} UTC"

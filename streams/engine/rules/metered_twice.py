@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.formatting import count, rounded_usd, sentence, short, unheeded
+from streams.engine.rules.formatting import count, of_others, rounded_usd, sentence, short, unheeded
 from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
 
 _NAME: Final = "metered_twice"
@@ -62,20 +62,35 @@ def finding(of: LedgerSettings, same: SameJobs, at_ms: int) -> LedgerFinding:
             f"{short(each.job_id, at_most)} ({short(', '.join(each.sources), at_most)})"
             for each in (first, second)
         )
+        if first.team != second.team:
+            one, other = other, of_others(1)
         node = short(same.nodes[0], at_most) + (f" and {more} more" if more else "")
         cost = f", {rounded_usd(rate)}/h twice" if rate else ""
         left = f", else {unheeded(rate, at_ms)}" if rate else ""
         gpus = count(same.gpu_milli, "GPU")
         return f"{one} and {other} both meter {gpus} of {node}{cost}; let one leave them out{left}"
 
-    jobs = ", ".join(quoted(each.job_id) for each in (first, second))
     return LedgerFinding(
         _NAME, of.severity, "job", second.job_id, at_ms, sentence(said),
         "SELECT a.job_id AS job_id, a.attempt AS attempt, a.sources AS sources, a.started AS started, a.state AS state,"
-        f" a.gpu_count AS gpu_count, a.cluster AS cluster FROM attempts AS a FINAL WHERE a.job_id IN ({jobs}) ORDER BY started, job_id",
+        f" a.gpu_count AS gpu_count, a.cluster AS cluster FROM attempts AS a FINAL WHERE {_both(same, at_ms)} ORDER BY started, job_id",
         float(same.gpu_milli) / 1000, rate, same.nano, second.owner, second.team, second.project,
         margins=(*margins(of.thresholds, minutes),),
     )  # fmt: skip
+
+
+def _both(same: SameJobs, at_ms: int) -> str:
+    """The condition of the attempts of both jobs; one of another team is found and not named, as the alert is its team's."""
+    if same.other.team == same.job.team:
+        return f"a.job_id IN ({', '.join(quoted(each.job_id) for each in (same.other, same.job))})"
+    began_ms = sorted((same.other.began_ms, same.job.began_ms))
+    begins = " AND ".join(
+        f"a.started {sign} fromUnixTimestamp64Milli({each:d}, 'UTC')"
+        for sign, each in zip((">=", "<="), began_ms, strict=True)
+    )
+    minute = f"toDateTime({(at_ms - MINUTE_MS) // 1000:d}, 'UTC')"
+    held = f"SELECT job_id FROM job_minutes WHERE minute = {minute} AND node = {quoted(same.nodes[0])} AND component = 'gpu'"
+    return f"{begins} AND a.job_id IN ({held})"
 
 
 def margins(of: Mapping[str, float], minutes: int) -> list[Margin]:

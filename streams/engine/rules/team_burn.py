@@ -50,10 +50,12 @@ def finding(
     part = spent / fleet if fleet else 0.0
     if not ((most and spent > most) or (share and part > share)):
         return None
+    # What all jobs cost is not the team's to know, unless its limit is a share of it.
+    of_all = f", {100 * part:.0f} % of the fleet" if share else ""
     limit = f"{rounded_usd(nano_of(most))}/h" if most and spent > most else f"{100 * share:g} %"
     return LedgerFinding(
         _NAME, of.severity, kind, match.get(kind, ""), row["at_ms"],
-        named(f"{kind} ", match.get(kind, ""), f" spent {rounded_usd(nano_of(spent))} in an hour, {100 * part:.0f} % of the fleet; its limit is"
+        named(f"{kind} ", match.get(kind, ""), f" spent {rounded_usd(nano_of(spent))} in an hour{of_all}; its limit is"
             f" {limit} (rule {short(record)}); shrink or move jobs, or raise it, else {unheeded(nano_of(spent), row['at_ms'])}"),
         hours_sql(" AND ".join(f"h.{each} = {quoted(value)}" for each, value in match.items()) or "1", row),
         part, nano_of(spent), nano_of(spent),

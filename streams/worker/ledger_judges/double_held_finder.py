@@ -49,7 +49,7 @@ def double_held_findings(
         holdings = _holdings(room, held, window, begins, sampled)
         own = (each for each in holdings if each.job_id not in twins.get(at_ms, ()))
         for double in doubly_held(own, room):
-            yield finding(of, double, at_ms, begins.about(double.job_id))
+            yield finding(of, double, at_ms, begins.about)
 
 
 def _held(store: SqlStore, nodes: Sequence[str], bound: Mapping[str, object]) -> _Held:

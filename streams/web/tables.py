@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from sinks.clickhouse.view_files import shipped_views
@@ -19,6 +19,7 @@ WHERE c.database = currentDatabase()
 ORDER BY is_view DESC, name, c.position
 SETTINGS final = 0, max_execution_time = 30"""
 _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]*\)")
+_READ: Final = re.compile(r"(?:FROM|JOIN)\s+(\w+)", re.ASCII)
 _TTL_MS: Final = 60_000
 
 
@@ -116,11 +117,13 @@ class Tables:
             return list(found.values())
 
         tables = await self._cache.get("tables", make)
+        examples: Sequence[Example] = EXAMPLES
         if teams is not None:
             tables = [each for each in tables if each["name"] in READABLE]
+            examples = [each for each in EXAMPLES if READABLE.issuperset(_READ.findall(each.sql))]
         return {
             "tables": tables,
-            "examples": [each._asdict() for each in EXAMPLES],
+            "examples": [each._asdict() for each in examples],
         }
 
 

@@ -88,9 +88,10 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore
         opened.close()
 
 
-async def asked(client: Client, sql: str) -> tuple[int, bytes, Any]:
+async def asked(client: Client, sql: str, accept: str = "application/json") -> tuple[int, bytes, Any]:
     url = f"{client.server.url}/api/v1/query"
-    async with client.session.post(url, json={"sql": sql}, headers=BOUND) as answer:
+    headers = {**BOUND, "Accept": accept}
+    async with client.session.post(url, json={"sql": sql}, headers=headers) as answer:
         return answer.status, await answer.read(), answer.headers
 
 

@@ -48,6 +48,7 @@ const feed = new Feed({
     // Of a viewer of some teams: every figure below is of these alone.
     byId("partial").hidden = !snapshot.partial;
     say(byId("partial"), snapshot.partial ? `only ${visible(snapshot.partial)}` : "", "What is shown is of these teams alone, totals too");
+    pages.bind(snapshot.partial ?? "");
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
     budgets.hear();

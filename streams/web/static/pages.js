@@ -6,7 +6,7 @@
 //   hear(snapshot)     optional: figures of the stream came while the page is open
 //   tick()             optional: called some times a second while the page is open and its figures are not stale
 
-import { byId, h } from "./dom.js";
+import { byId, h, visible } from "./dom.js";
 import { address, here } from "./route.js";
 
 const STYLES = "static/pages.css";
@@ -14,13 +14,13 @@ const STYLES = "static/pages.css";
 export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },
   finance: { title: "Finance", load: () => import("./pages/finance.js") },
-  idle: { title: "Idle", load: () => import("./pages/idle.js") },
+  idle: { title: "Idle", ofAll: "What no job uses is nobody's in particular", load: () => import("./pages/idle.js") },
   budgets: { title: "Budgets", load: () => import("./pages/budgets.js") },
   alerts: { title: "Alerts", load: () => import("./pages/alerts.js") },
   experiments: { title: "Experiments", load: () => import("./pages/experiments.js") },
   dashboards: { title: "Dashboards", load: () => import("./pages/dashboards.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
-  meter: { title: "Meter", load: () => import("./pages/meter.js") },
+  meter: { title: "Meter", ofAll: "The meter's faults name jobs and nodes of every team", load: () => import("./pages/meter.js") },
 };
 
 export class Pages {
@@ -31,6 +31,7 @@ export class Pages {
     this.name = null;
     this.page = null;
     this.links = new Map();
+    this.partial = "";
     const entries = [["", "Live"], ...Object.entries(PAGES).map(([name, { title }]) => [name, title])];
     const nav = byId("pages");
     nav.hidden = entries.length < 2;
@@ -47,6 +48,17 @@ export class Pages {
 
   title(name) {
     return PAGES[name].title;
+  }
+
+  /** Whose figures alone the reader sees; "": of all. Pages that are made of all teams' are then for others. */
+  bind(partial) {
+    if (partial === this.partial) return;
+    this.partial = partial;
+    for (const [name, link] of this.links) link.hidden = Boolean(partial && PAGES[name]?.ofAll);
+    if (!PAGES[this.name]?.ofAll) return;
+    const name = this.name;
+    const { state, rest } = here();
+    this.show(null).then(() => this.show(name, state, rest));
   }
 
   /** Show the page that the address names, or none. */
@@ -70,6 +82,11 @@ export class Pages {
       if (name === null) return;
       this.host.className = `page page-${name}`;
       this.host.setAttribute("aria-label", this.title(name));
+      if (this.partial && PAGES[name].ofAll) {
+        const words = `${PAGES[name].ofAll}, and you see ${visible(this.partial)} alone. Somebody who sees all teams can look.`;
+        this.host.replaceChildren(h("div", { class: "page-head" }, h("h1", {}, this.title(name))), h("p", { class: "notice", role: "status" }, words));
+        return;
+      }
       const page = await this.module(name);
       // Another page may have been asked for while this one was loaded.
       if (this.name !== name) return;

@@ -34,7 +34,7 @@ export class Commitments {
     try {
       this.show(await get("commitments?per=month&limit=1000"));
     } catch (trouble) {
-      this.element.hidden = [401, 404].includes(trouble.status);
+      this.element.hidden = [401, 403, 404].includes(trouble.status); // 403: contracts are of all teams
       say(this.said, `Could not read the commitments: ${visible(trouble.message)}.`);
     }
   }

@@ -109,3 +109,13 @@ def test_a_rise_of_the_size_in_the_first_hours_is_one_ticket(tmp_path: Path) -> 
     held = {"gpu_count": 24, "nodes": {f"n{number}": 8 for number in range(3)}}
     story.put("jobs", 60, job_id="elastic", type="scaled", **held)
     assert [rule for rule, _, _ in story.told(tmp_path)] == ["burn_drift"]
+
+
+def test_phases_as_long_as_those_before_are_told_once(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "evaluates", "n0")
+    for minute in range(0, 600, 150):
+        story.lives("evaluates", range(minute, minute + 90), "n0", 0.9)
+        story.lives("evaluates", range(minute + 90, minute + 150), "n0", 0.0)
+    ((rule, _, minute),) = story.told(tmp_path)
+    assert rule == "idle_gpus" and 140 <= minute < 150

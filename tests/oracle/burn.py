@@ -218,8 +218,9 @@ class Burn:
         since_ms = max([since_ms, *held])
         limits = self.settings["idle_gpus"].thresholds
         return IdleView(
-            end_ms, self.used, since_ms, self.cost.until, SCALE, self.held, limits, self.interactive
-        )
+            end_ms, self.used, since_ms, self.cost.until, SCALE, self.held, limits, self.interactive,
+            [(each.start_ms, each.end_ms) for each in self.attempts.suspended],
+        )  # fmt: skip
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
         """The amounts of the window before, times 60,000."""

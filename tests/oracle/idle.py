@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
 from tests.oracle.intake import Sample
@@ -46,6 +45,7 @@ class IdleView(NamedTuple):
     held: Sequence[tuple[int, int, int]]
     limits: Mapping[str, Fraction]
     interactive: bool
+    suspended: Sequence[tuple[int, int]] = ()
 
     @property
     def end(self) -> int:
@@ -72,6 +72,21 @@ class IdleView(NamedTuple):
         sampled, _ = self.sums(lo, self.end)
         return sampled > 0 and 2 * 1000 * sampled >= held
 
+    def longest_phase(self, hi: int) -> int:
+        """For how many sampled minutes it idled between two of work, in the six hours before the end and before `hi`."""
+        longest = run = 0
+        has_worked = False
+        for minute in range(self.end - 360, hi):
+            a, b = minute * MINUTE_MS, (minute + 1) * MINUTE_MS
+            sampled, productive = self.sums(minute, minute + 1)
+            if not sampled or any(a < end and start < b for start, end in self.suspended):
+                continue
+            if productive >= self.limits["productive_ratio"] * sampled:
+                longest, run, has_worked = max(longest, run), 0, True
+            elif has_worked:
+                run += 1
+        return longest
+
     def idle_blocks(self) -> int:
         """How many blocks before the end were idle and paid, one after another."""
         for block in range(30):
@@ -87,7 +102,8 @@ class IdleView(NamedTuple):
 def idles(view: IdleView) -> bool:
     """Whether the rule holds."""
     blocks = view.idle_blocks()
-    if blocks >= view.wait and view.covered(view.end - BLOCK * view.wait):
+    usual = min(3 * view.longest_phase(view.end - BLOCK * blocks), 2 * 180)
+    if blocks >= view.wait and 2 * BLOCK * blocks >= usual and view.covered(view.end - BLOCK * view.wait):
         lo = view.end - BLOCK * blocks
         sampled, productive = view.sums(lo, view.end)
         idle = Fraction(view.cost(lo) * (sampled - productive), sampled)
@@ -119,12 +135,9 @@ def _fallen(view: IdleView) -> bool:
     nodes = [
         [row for minute, row in rows.items() if begin <= minute < view.end] for rows in view.used.values()
     ]
-    ratio = view.limits["productive_ratio"]
-    busy = [m for m in sampled if m < begin and minutes[m][1] >= ratio * minutes[m][0]]
-    longest = max((b - a - 1 for a, b in pairwise(busy)), default=0)
     return (
         view.end - begin >= view.limits["fallen_minutes"]
-        and 2 * (view.end - begin) >= 3 * longest
+        and 2 * (view.end - begin) >= 3 * view.longest_phase(begin)
         and before[0] > 0
         and 2 * before[1] >= before[0]
         and all(50 * sum(p for _, p in rows) <= sum(s for s, _ in rows) for rows in nodes)

@@ -30,6 +30,7 @@ from streams.engine.rules.idle_gpus import (
     WORKED_RATIO,
     has_fallen,
     is_long,
+    usual_minutes,
 )
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse
@@ -171,8 +172,11 @@ def _use(
     paid_ms = until * MINUTE_MS - _works_since_ms(curves, job, until * MINUTE_MS)
     paid = min(paid_ms // (BLOCK_MINUTES * MINUTE_MS), BLOCKS_AT_MOST)
     idle = _idle_blocks(sums, ratio, paid)
-    if idle == len(sums) < wait or (
-        idle >= wait and _idle_nano(curves, job.id, until, sums[:idle]) < least_nano
+    longest = _longest_phase(coverage, job, until, idle * BLOCK_MINUTES, ratio) if idle >= wait else 0
+    if (
+        idle == len(sums) < wait
+        or (idle >= wait and _idle_nano(curves, job.id, until, sums[:idle]) < least_nano)
+        or idle * BLOCK_MINUTES < usual_minutes(longest)
     ):
         (sums,) = coverage.block_usage([job.id], until, BLOCK_MINUTES, BLOCKS_AT_MOST)
         idle = _idle_blocks(sums, ratio, paid)
@@ -186,6 +190,7 @@ def _use(
         sampled_ms=sampled_ms,
         productive_ms=productive_ms,
         held_ms=_held_ms(job, from_ms, until * MINUTE_MS),
+        longest_before=longest,
     )
     if not idle or _is_interactive(job) or is_long(use, least_nano):
         return use
@@ -200,6 +205,23 @@ def _works_since_ms(curves: CurveBook, job: JobState, until_ms: int) -> int:
             if from_ms < until_ms:
                 since_ms = max(since_ms, min(end_ms, until_ms))
     return since_ms
+
+
+def _longest_phase(coverage: Coverage, job: JobState, until: int, minutes: int, ratio: float) -> int:
+    """For how long the GPUs of a job idled between times of work, before they have for so many minutes."""
+    usage = coverage.job_minutes(job.id, until - LOOKBACK_MINUTES, until - minutes)
+    sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
+    return _longest_between(_unsuspended(job, sampled_ms, until - LOOKBACK_MINUTES), productive_ms, ratio)
+
+
+def _unsuspended(job: JobState, sampled_ms: I64, first_minute: int) -> I64:
+    """What was sampled in each minute from one on; nothing in those in which the job was suspended and held its GPUs."""
+    asked_ms = sampled_ms.copy()
+    for line in job.timelines().values():
+        for from_ms, end_ms in suspensions(line):
+            lo, hi = (max(at - first_minute, 0) for at in (from_ms // MINUTE_MS, -(-end_ms // MINUTE_MS)))
+            asked_ms[lo:hi] = 0
+    return asked_ms
 
 
 def _idle_blocks(sums: I64, ratio: float, paid: int) -> int:
@@ -247,7 +269,9 @@ def _fallen(
             and productive_ms[before].sum() >= WORKED_RATIO * sampled_ms[before].sum()
         ),
         on_all_nodes=bool((of_node[1] <= FALLEN_RATIO * of_node[0]).all()),
-        longest_before=_longest_between(sampled_ms[:begin], productive_ms[:begin], ratio),
+        longest_before=_longest_between(
+            _unsuspended(job, sampled_ms, until - LOOKBACK_MINUTES)[:begin], productive_ms[:begin], ratio
+        ),
         sampled_ms=int(sampled_ms[begin:].sum()),
         held_ms=_held_ms(job, from_ms, until_ms),
         nano_per_hour=nano_per_hour,
@@ -263,9 +287,10 @@ def _first_of_run(sampled_ms: I64, productive_ms: I64, ratio: float) -> int | No
 
 
 def _longest_between(sampled_ms: I64, productive_ms: I64, ratio: float) -> int:
-    """The longest time in minutes between two minutes that reach the ratio."""
+    """The most minutes that were sampled between two of work, which reach the ratio, one after another."""
     busy = np.flatnonzero((sampled_ms > 0) & (productive_ms >= ratio * sampled_ms))
-    return int(np.diff(busy).max() - 1) if len(busy) > 1 else 0
+    sampled = np.cumsum(sampled_ms > 0)
+    return int(np.diff(sampled[busy]).max() - 1) if len(busy) > 1 else 0
 
 
 def idle_since(coverage: Coverage, job: JobState, at_ms: int, ratio: float) -> IdleSince | None:

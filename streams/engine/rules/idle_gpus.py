@@ -36,8 +36,10 @@ COVERED_RATIO: Final = 0.5
 FALLEN_RATIO: Final = 0.02
 WORKED_RATIO: Final = 0.5
 WORKED_MINUTES: Final = 10
-#: What fell may have been idle between times of work before, for less than its time by this factor, in halves.
+#: GPUs idle for longer than in their phases before, between times of work, by this factor, in halves.
 LONGEST_HALVES: Final = 3
+#: No phase is so usual that nobody is told after so long, dollars and wait provided.
+USUAL_AT_MOST_MINUTES: Final = 180
 LOOKBACK_MINUTES: Final = 360
 _MIB_PER_GIB: Final = 1024
 
@@ -46,9 +48,15 @@ def is_long(use: IdleUse, least_nano: int) -> bool:
     """Whether the GPUs have been idle for so long, and for so many dollars, that it is reported."""
     return (
         use.minutes >= use.wait_minutes
+        and use.minutes >= usual_minutes(use.longest_before)
         and use.idle_nano >= least_nano
         and is_covered(use.sampled_ms, use.held_ms)
     )
+
+
+def usual_minutes(longest_before: int) -> float:
+    """For how many minutes GPUs idle as usual, by the longest phase that the job had before."""
+    return min(LONGEST_HALVES * longest_before / 2, USUAL_AT_MOST_MINUTES)
 
 
 def is_covered(sampled_ms: int, held_ms: int) -> bool:
@@ -110,7 +118,9 @@ def _margins(at: JobAt) -> list[Margin]:
     usd = use.idle_nano / NANO_PER_USD
     found = [
         yields_to("stalled", "idle_gpus", at),
-        from_threshold_on("minutes of idle GPUs, in whole tens", float(use.minutes), use.wait_minutes),
+        from_threshold_on(
+            "minutes of idle GPUs, in whole tens", float(use.minutes), max(use.wait_minutes, usual_minutes(use.longest_before))
+        ),
         _covered(use.sampled_ms, use.held_ms, 0),
     ]
     found += unless_zero("dollars paid for idle GPUs meanwhile", usd, of["least_usd"])
@@ -136,8 +146,9 @@ RULE: Final = JobRule(
     about=JOB,
     holds=(
         "less than 20 % of the sampled GPU-time was [productive](cost_model.md#samples) in each ten minutes "
-        "of the last 50, and $5 were paid for the rest. With the label `interactive`: of the last 2 h. A job "
-        "of $100/h or more: already 12 min after all of its GPUs fell to 0 % at one time"
+        "of the last 50, for 1.5 times as long as in any phase before, and $5 were paid for the rest. With the "
+        "label `interactive`: of the last 2 h. A job of $100/h or more: already 12 min after all of its GPUs "
+        "fell to 0 % at one time"
     ),
     runbook="runbook.md#idle-gpus",
     yields_to=("stalled",),

@@ -55,7 +55,7 @@ class Fallen(NamedTuple):
     minutes: int
     worked_before: bool  # all together, in the minutes before
     on_all_nodes: bool
-    longest_before: int  # minutes: between times of work, in the hours before
+    longest_before: int  # minutes: sampled and idle, between times of work in the hours before
     sampled_ms: int
     held_ms: int  # in thousandths of a GPU
     nano_per_hour: int  # that the job paid
@@ -72,6 +72,7 @@ class IdleUse(NamedTuple):
     productive_ms: int
     held_ms: int
     fallen: Fallen | None = None
+    longest_before: int = 0  # minutes: sampled and idle, between times of work in the hours before; looked at after the wait
 
 
 class IdleSince(NamedTuple):

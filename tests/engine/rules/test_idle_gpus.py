@@ -25,6 +25,17 @@ JOBS = 6
 EACH = {f"j{number}" for number in range(JOBS)}
 
 
+def _phases(*minutes: int) -> list[Line]:
+    """Samples of each job while it works and idles by turns, each for so many minutes."""
+    ends = [sum(minutes[: place + 1]) for place in range(len(minutes))]
+    of = [(sum(minute >= end for end in ends), minute) for minute in range(ends[-1])]
+    return [
+        gpu(name, T0 + (minute + 1) * M, M, {"0": 1.0 - phase % 2}, id=f"{name}.{minute}")
+        for phase, minute in of
+        for name in sorted(EACH)
+    ]
+
+
 def _sampled(*, util: float = 1.0, node: str = "n1", from_min: int = 0, gpus: int = 1) -> list[Line]:
     """A sample of some GPUs of each job each minute."""
     return [
@@ -41,17 +52,22 @@ def _sampled(*, util: float = 1.0, node: str = "n1", from_min: int = 0, gpus: in
     ]
 
 
-def _idle(*lines: Line) -> set[str]:
+def _idle(*lines: Line, until_min: int = HOURS_MIN) -> set[str]:
     """Return the jobs with an alert of `idle_gpus`; all alerts must equal those of the oracle."""
+    return {*_alerts(*lines, until_min=until_min)}
+
+
+def _alerts(*lines: Line, until_min: int) -> list[str]:
+    """The same, once for each alert."""
     started = [job(f"j{number}", "started", T0, gpu_count=1, purchase="spot") for number in range(JOBS)]
     any_cost = {"kind": "rule", "name": "any", "rule": "idle_gpus", "thresholds": {"least_usd": 0}}
     started.append(Line("controls", {"source": "r", "id": "any", "time_ms": T0} | any_cost))
-    ordered = sorted([*PRICES, *started, *lines, job("o", "queued", T0 + HOURS_MIN * M)], key=time_of)
+    ordered = sorted([*PRICES, *started, *lines, job("o", "queued", T0 + until_min * M)], key=time_of)
     watching = Watching(in_log_time(ordered))
     watching.feed(len(ordered))
     watching.checkpoint()
     assert alerts_differ(watching, watching.told) == []
-    return {row["subject_name"] for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus"}
+    return [row["subject_name"] for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus"]
 
 
 @pytest.fixture
@@ -125,3 +141,37 @@ def test_gpus_of_a_suspended_job_are_not_idle_and_count_from_where_it_is_resumed
         *(job(name, "completed", T0 + until * M) for name in sorted(EACH)),
     ]
     assert _idle(*lines) == idle
+
+
+@pytest.mark.parametrize(
+    ("minutes", "times"),
+    [
+        ((20, 65, 20, 65, 20), 1),
+        ((20, 40, 20, 65, 20), 1),
+        ((20, 65, 20, 115, 20), 2),
+        ((20, 130, 20, 165, 20), 1),
+        ((20, 130, 20, 215, 20), 2),
+    ],
+    ids=["as long", "the first was short", "longer", "less than 1.5 times", "for three hours"],
+)
+def test_a_phase_that_is_as_long_as_those_before_opens_no_alert(
+    minutes: Sequence[int], times: int
+) -> None:
+    told = _alerts(*_phases(*minutes), until_min=sum(minutes) + 5)
+    assert len(told) == times * JOBS and {*told} == EACH
+
+
+def test_time_without_samples_or_suspended_is_no_phase() -> None:
+    """Else GPUs that idle for an hour after two such hours would be as usual."""
+    suspended = [
+        job(name, kind, T0 + at * M, **held)
+        for name in sorted(EACH)
+        for kind, at, held in (("suspended", 150, {"holds_gpus": True}), ("resumed", 270, {}))
+    ]
+    away = range(21, 140)
+    lines = [
+        line
+        for line in _phases(20, 125, 5, 120, 20, 70, 20)
+        if (time_of(line) - T0) // M not in away
+    ]
+    assert _idle(*lines, *suspended, until_min=400) == EACH

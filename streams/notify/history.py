@@ -22,7 +22,7 @@ from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import RUN, TOGETHER_MS
+from streams.engine.rules.incident import RUN, TOGETHER_MS, together_ms
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.shared_cause import parts_of
@@ -128,7 +128,7 @@ class SharedCauseRow(NamedTuple):
             return False
         if self.rule == INCIDENT.name:
             is_open = self.resolved_ms is None or began_ms < self.resolved_ms
-            return self.started_ms - TOGETHER_MS <= began_ms and is_open
+            return self.started_ms - together_ms(self.shared_cause) <= began_ms and is_open
         return began_ms - EXPLAINED_MS <= self.started_ms <= began_ms + TOGETHER_MS
 
 
@@ -271,6 +271,14 @@ class StoredDeliveries:
                 )
                 for row in _rows(page)
             )
+        return found
+
+    def clusters_of(self, jobs: Collection[str]) -> dict[str, str]:
+        """The cluster of each of these jobs, as far as it is known."""
+        found: dict[str, str] = {}
+        for some in pieces(sorted(set(jobs))):
+            page = self._store.select(JOBS, [Condition("job_id", "in", some)], ("job_id", "cluster"))
+            found |= {row["job_id"]: row["cluster"] for row in rows_of(page) if row["cluster"]}
         return found
 
     def jumped_prices(self, alerts: Collection[Alert]) -> set[str]:

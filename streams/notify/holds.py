@@ -85,3 +85,4 @@ class Holds:
             return of
 
         self.incidents.settings_of = settings_of
+        self.incidents.is_received = lambda owner: not receivers.nobody(owner, receivers.of(owner))

@@ -17,8 +17,8 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
-from streams.engine.rules.rule import JOB, is_above
-from streams.engine.rules.shared_cause import PRICE, parts_of
+from streams.engine.rules.rule import JOB, PAGE, is_above
+from streams.engine.rules.shared_cause import PRICE, STANDSTILL_RULES, of_standstill, parts_of
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
@@ -34,6 +34,8 @@ _MINUTE_WAITS: Final = 3
 _MINUTE_WAIT_MS: Final = 30_000
 #: A price that jumped is judged at the end of its minute, once that is stored: until then nobody is notified of the burn that it causes.
 PRICE_SURE_MS: Final = 2 * MINUTE_MS
+#: A ticket about a job that stands still waits for those of other jobs of its cluster, which are looked at in turns of 5 min.
+_STANDSTILL_WAITS: Final = 36
 #: An alert about a run that began earlier is not looked for.
 _LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
@@ -68,11 +70,19 @@ class CauseAlerts:
             for at_ms in minutes_after(row.started_ms):
                 self._jobs.setdefault(at_ms, set()).add(row.subject_name)
 
+    def told_by(self, alert: Alert, is_received: Callable[[str], bool] = lambda _: True) -> str:
+        """Which alert about no job tells of the cause, in words; '': none does. `is_received`: whether an owner gets messages."""
+        tellers = (
+            row.alert_id
+            for row in self._others
+            if row.tells_of(alert.started_ms, alert.owner) and is_received(row.owner)
+        )
+        return next((f"{each} tells of its cause" for each in tellers), "")
+
     def covered_by(self, alert: Alert, jobs: int) -> str:
         """Which alert tells of the cause, in words; '': none does, or will. From so many jobs on one does."""
-        for row in self._others:
-            if row.tells_of(alert.started_ms, alert.owner):
-                return f"{row.alert_id} tells of its cause"
+        if told_by := self.told_by(alert):
+            return told_by
         # One of the whole minutes that look at it opens the incident.
         for at_ms in minutes_after(alert.started_ms):
             near = self._jobs.get(at_ms, set())
@@ -100,14 +110,43 @@ def _as_row(alert: Alert) -> SharedCauseRow:
 _NOTHING: Final = CauseAlerts()
 
 
+def causes_of(alert: Alert, clusters: Mapping[str, str]) -> list[str]:
+    """The causes that others may share with an alert: its own, and what jobs of its cluster stand still by; `clusters`: by job."""
+    in_cluster = of_standstill(alert.rule, clusters.get(alert.subject_name, ""))
+    return [*filter(None, (alert.shared_cause, in_cluster))]
+
+
+def covered(
+    alert: Alert,
+    shares: Iterable[str],
+    causes: Mapping[str, CauseAlerts],
+    jobs: int,
+    is_received: Callable[[str], bool] = lambda _: True,
+) -> str:
+    """Which alert tells of one of its causes, in words; '': none does, or will."""
+    for cause in shares:
+        of = causes.get(cause, _NOTHING)
+        # Which others of its cluster count is the judge's to say.
+        found = of.covered_by(alert, jobs) if cause == alert.shared_cause else of.told_by(alert, is_received)
+        if found:
+            return found
+    return ""
+
+
 def is_of_price(alert: Alert) -> bool:
     """Whether a price explains it."""
     return bool(alert.shared_cause) and parts_of(alert.shared_cause)[0] == PRICE
 
 
-def wait_of(alert: Alert, wait_ms: int) -> int:
-    """How long an alert waits for others; `wait_ms`: the setting. Prices and runs are judged by the minute, rules about jobs at each tick."""
-    is_by_minute = is_of_price(alert) or _about_runs(inhibitors_of(alert.rule))
+def wait_of(alert: Alert, wait_ms: int, *, for_cluster: bool = True) -> int:
+    """How long an alert waits for others, of jobs of its cluster, too, or not (`for_cluster`); `wait_ms`: the setting.
+
+    Prices, runs and clusters are judged by the minute, rules about jobs at each tick.
+    """
+    stands = for_cluster and alert.rule in STANDSTILL_RULES
+    if stands and alert.severity != PAGE:
+        return _STANDSTILL_WAITS * wait_ms
+    is_by_minute = is_of_price(alert) or _about_runs(inhibitors_of(alert.rule)) or stands
     return max(wait_ms, min(_MINUTE_WAITS * wait_ms, _MINUTE_WAIT_MS)) if is_by_minute else wait_ms
 
 
@@ -163,6 +202,8 @@ class IncidentHold:
         self._look_ms = 0
         #: By which settings alerts of a cause are an incident that somebody is notified of; None: they are none.
         self.settings_of: Callable[[Alert], IncidentSettings | None] = lambda _: None
+        #: Whether an owner gets messages: of a cluster whoever that is differs from incident to incident.
+        self.is_received: Callable[[str], bool] = lambda _: True
 
     def __len__(self) -> int:
         return len(self._held)
@@ -176,10 +217,13 @@ class IncidentHold:
         alert = passage.alert
         if isinstance(alert, Notice) or alert.subject_kind != JOB or passage.was_notified:
             return False
-        if not inhibitors_of(alert.rule) and (not alert.shared_cause or self.settings_of(alert) is None):
+        shares = (alert.shared_cause or alert.rule in STANDSTILL_RULES) and self.settings_of(
+            alert
+        ) is not None
+        if not inhibitors_of(alert.rule) and not shares:
             return False
         now_ms = self._clock.monotonic_ms()
-        wait_ms = wait_of(alert, self._wait_ms) if alert.status == FIRING else 0
+        wait_ms = wait_of(alert, self._wait_ms, for_cluster=bool(shares)) if alert.status == FIRING else 0
         due_ms = max(now_ms + wait_ms, self._due_ms.get(alert.alert_id, 0))
         self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
         self._held.append(_HeldAlert(passage, due_ms))
@@ -206,11 +250,13 @@ class IncidentHold:
             return []
         self._look_ms = now_ms + LOOK_MS
         causes: Mapping[str, CauseAlerts] = {}
+        clusters: Mapping[str, str] = {}
         inhibitors: Sequence[Alert] = ()
         jumped: Collection[str] = ()
         alerts = [each.passage.alert for each in self._held]
         try:
-            causes = await self._causes([alert for alert in alerts if alert.shared_cause])
+            clusters = await self._clusters([alert for alert in alerts if alert.rule in STANDSTILL_RULES])
+            causes = await self._causes(alerts, clusters)
             jumped = await self._jumped(
                 [alert for alert in alerts if alert.status == FIRING and is_of_price(alert)]
             )
@@ -224,9 +270,9 @@ class IncidentHold:
         # As it is now: shards may have been released meanwhile.
         for each in self._held:
             alert = each.passage.alert
-            of = self.settings_of(alert) if alert.shared_cause else None
-            cause = causes.get(alert.shared_cause, _NOTHING)
-            covered_by = "" if of is None else cause.covered_by(alert, of.jobs)
+            shares = causes_of(alert, clusters)
+            of = self.settings_of(alert) if shares else None
+            covered_by = "" if of is None else covered(alert, shares, causes, of.jobs, self.is_received)
             if covered_by:
                 found.append((each.passage, covered_by))
             elif (due_ms := max(each.due_ms, waits.get(alert.alert_id, 0))) > now_ms:
@@ -266,10 +312,18 @@ class IncidentHold:
         of_runs = self._threads.run(inhibitors_in_runs, self._records, alerts)
         return [*found, *await asyncio.wait_for(of_runs, self._timeout_ms / 1000)]
 
-    async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, CauseAlerts]:
+    async def _clusters(self, alerts: Sequence[Alert]) -> Mapping[str, str]:
         if not alerts:
             return {}
-        causes = {alert.shared_cause for alert in alerts}
+        reading = self._threads.run(self._records.clusters_of, {alert.subject_name for alert in alerts})
+        return await asyncio.wait_for(reading, self._timeout_ms / 1000)
+
+    async def _causes(
+        self, alerts: Sequence[Alert], clusters: Mapping[str, str]
+    ) -> Mapping[str, CauseAlerts]:
+        causes = {cause for alert in alerts for cause in causes_of(alert, clusters)}
+        if not causes:
+            return {}
         since_ms = min(alert.started_ms for alert in alerts) - EXPLAINED_MS
         reading = self._threads.run(self._records.of_causes, causes, since_ms)
         rows: dict[str, list[SharedCauseRow]] = {}

@@ -37,7 +37,7 @@ class Story:
 
     def start(self, minute: float, job_id: str, node: str, **about: Any) -> None:
         held = {"gpu_count": 8, "nodes": {node: 8}, "gpu_type": "H100", "cluster": "c1", "team": "vision"}
-        self.put("jobs", minute, job_id=job_id, type="started", owner="ada", **held, **about)
+        self.put("jobs", minute, job_id=job_id, type="started", **({"owner": "ada"} | held | about))
 
     def lives(self, job_id: str, minutes: range, node: str, use: float | None) -> None:
         """It is heard of each two minutes; its GPUs do so much, or are not sampled."""
@@ -118,4 +118,34 @@ def test_phases_as_long_as_those_before_are_told_once(tmp_path: Path) -> None:
         story.lives("evaluates", range(minute, minute + 90), "n0", 0.9)
         story.lives("evaluates", range(minute + 90, minute + 150), "n0", 0.0)
     ((rule, _, minute),) = story.told(tmp_path)
-    assert rule == "idle_gpus" and 140 <= minute < 150
+    assert rule == "idle_gpus"
+    assert 140 <= minute < 150
+
+
+def _stands(story: Story, name: str, minute: int, *, in_cluster: str = "c1") -> None:
+    """A job of an owner of its own, whose GPUs fall to 0 % at a minute."""
+    story.start(0, name, name, owner=f"of {name}", cluster=in_cluster)
+    story.lives(name, range(minute), name, 0.9)
+    story.lives(name, range(minute, 160), name, 0.0)
+
+
+def test_jobs_of_six_owners_that_stand_still_at_one_time_are_one_incident_of_their_cluster(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    story.put("controls", 0, kind="operator", name="nodes", owner="mlops")
+    names = ["llama-7", "vit", "asr-12", "gnn", "clip-3", "bert"]
+    for name in names:
+        _stands(story, name, 60)
+    ((rule, subject, minute),) = story.told(tmp_path)
+    assert (rule, subject) == ("incident", "c1")
+    assert 110 <= minute < 120
+
+
+def test_jobs_of_several_clusters_or_times_that_stand_still_are_alerts_of_their_own(tmp_path: Path) -> None:
+    story = Story()
+    stands = [("a", 40, "c1"), ("b", 40, "c1"), ("c", 64, "c1"), ("d", 40, "c2"), ("e", 40, "c3")]
+    for name, minute, cluster in stands:
+        _stands(story, name, minute, in_cluster=cluster)
+    told = story.told(tmp_path)
+    assert sorted((rule, subject) for rule, subject, _ in told) == [("idle_gpus", each) for each in "abcde"]

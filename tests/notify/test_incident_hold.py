@@ -275,8 +275,13 @@ def test_what_a_rule_by_the_minute_may_tell_of_waits_until_that_is_judged(
     assert wait_of(an_alert(shared_cause=cause_text("price", "h100")), wait_ms) == waits_ms
     assert wait_of(retries(), wait_ms) == waits_ms
     assert (
-        wait_of(shared("a"), wait_ms) == wait_of(an_alert(), wait_ms) == wait_of(stalls(), wait_ms) == wait_ms
+        wait_of(shared("a"), wait_ms)
+        == wait_of(an_alert(), wait_ms)
+        == wait_of(stalls(), wait_ms, for_cluster=False)
+        == wait_ms
     )
+    assert wait_of(stalls(), wait_ms) == waits_ms
+    assert wait_of(stalls(severity="ticket"), wait_ms) == 36 * wait_ms
 
 
 def test_a_retry_loop_waits_for_an_alert_about_its_run_that_is_stored_later() -> None:
@@ -480,3 +485,73 @@ def test_many_causes_of_long_names_are_asked_in_parts_that_a_store_takes() -> No
     assert sorted(row.shared_cause for row in found) == causes
     assert len(asked) > 5
     assert max(asked) <= 65_536
+
+
+def in_cluster(there: Office, **clusters: str) -> None:
+    """Jobs of these clusters."""
+    known = [{"job_id": name, "owner": name, "cluster": cluster} for name, cluster in clusters.items()]
+    there.store.insert(JOBS, rows(JOBS, *known), "clusters")
+
+
+def hangs(name: str = "c1", **other: Any) -> Alert:
+    values: dict[str, Any] = {"rule": "incident", "subject_kind": "cluster", "started_ms": NOW_MS + 240_000}
+    return an_alert(
+        name, **(values | {"alert_id": "al_hangs", "shared_cause": cause_text("standstill", name)} | other)
+    )
+
+
+TICKET_WAITS_MS = 36 * WAIT_MS
+
+
+@pytest.mark.parametrize("rule", ["stalled", "idle_gpus"])
+@pytest.mark.parametrize("cause", ["", CAUSE], ids=["of no cause", "of a sweep, too"])
+def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, cause: str) -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        await there.offer(an_alert("a", rule=rule, severity="ticket", shared_cause=cause))
+        await there.work(TICKET_WAITS_MS - 60_000)
+        there.keep(hangs())
+        await there.work(60_000)
+        await there.offer(resolved("a", rule=rule, severity="ticket", shared_cause=cause))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert {*there.rows("outcome", "detail")} == {(NEVER_SENT, "al_hangs tells of its cause")}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("incident", "alert"),
+    [
+        (hangs("c2"), {}),
+        (hangs(started_ms=NOW_MS + 700_000), {}),
+        (hangs(status="resolved", started_ms=NOW_MS - 900_000, resolved_ms=NOW_MS - 1), {}),
+        (hangs(owner="nobody"), {}),
+        (hangs(), {"rule": "straggler"}),
+    ],
+    ids=["another cluster", "much later", "over before", "nobody is told of it", "another rule"],
+)
+def test_of_no_incident_of_its_cluster_it_is_sent(incident: Alert, alert: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        there.keep(incident)
+        await there.offer(an_alert("a", **({"rule": "stalled", "severity": "ticket"} | alert)))
+        await there.work(TICKET_WAITS_MS)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())
+
+
+def test_a_page_about_a_job_that_stands_still_waits_for_half_a_minute() -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        await there.offer(stalls())
+        await there.work(3 * WAIT_MS - 1)
+        assert there.sender.told == []
+        await there.work(1)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())

@@ -56,6 +56,7 @@ def incidents(
     for cause in sorted({each.cause for each in alerts}):
         of_cause = [each for each in alerts if each.cause == cause]
         now: Told | None = None
+        together_ms = _together_ms(cause)
         for at_ms in range(0, until_ms + 1, MINUTE_MS):
             if now is not None and now.run_of:
                 members = [
@@ -72,7 +73,7 @@ def incidents(
                     now = _more_urgent(now, members, at_ms)
             elif now is not None:
                 members = [
-                    each for each in of_cause if now.started_ms - TOGETHER_MS <= each.started_ms < at_ms
+                    each for each in of_cause if now.started_ms - together_ms <= each.started_ms < at_ms
                 ]
                 # Nothing may begin again at this minute, either.
                 if all(
@@ -88,7 +89,7 @@ def incidents(
                     )
             recent = _of_time(at_ms, of_cause)
             is_told = any(at_ms - DAY_MS <= each <= at_ms for each in (prices_ms or {}).get(cause, ()))
-            if now is None and not is_told and len(_jobs(recent)) >= jobs:
+            if now is None and not is_told and len(_counted(recent)) >= jobs:
                 now = _more_urgent(Told(cause, at_ms, None, len(_jobs(recent))), recent, at_ms)
             one_after_another = _of_run(at_ms, of_cause, jobs)
             if now is None and not is_told and one_after_another:
@@ -103,7 +104,20 @@ def incidents(
 
 def _of_time(minute_ms: int, alerts: Iterable[Fired]) -> list[Fired]:
     """The alerts that are of the time of a whole minute."""
-    return [each for each in alerts if minute_ms - TOGETHER_MS <= each.started_ms < minute_ms]
+    return [each for each in alerts if minute_ms - _together_ms(each.cause) <= each.started_ms < minute_ms]
+
+
+def _together_ms(cause: str) -> int:
+    """ "Opened within 2 min, or jobs of 3 owners or more in one cluster stand still within 10 min"."""
+    return 10 * MINUTE_MS if cause.startswith('["standstill"') else TOGETHER_MS
+
+
+def _counted(alerts: Iterable[Fired]) -> set[str]:
+    """The jobs, or of those that stand still their owners."""
+    known = [*alerts]
+    if known and known[0].cause.startswith('["standstill"'):
+        return {each.owner for each in known if each.owner}
+    return _jobs(known)
 
 
 def _of_run(minute_ms: int, alerts: Iterable[Fired], jobs: int) -> list[Fired]:
@@ -126,8 +140,8 @@ def _jobs(alerts: Iterable[Fired]) -> set[str]:
 
 def _is_near(one: Fired, alerts: Sequence[Fired], jobs: int) -> bool:
     """Whether alerts of so many jobs are of its time."""
-    minutes = range(0, one.started_ms + TOGETHER_MS + MINUTE_MS, MINUTE_MS)
-    return any(one in (near := _of_time(ms, alerts)) and len(_jobs(near)) >= jobs for ms in minutes)
+    minutes = range(0, one.started_ms + _together_ms(one.cause) + MINUTE_MS, MINUTE_MS)
+    return any(one in (near := _of_time(ms, alerts)) and len(_counted(near)) >= jobs for ms in minutes)
 
 
 def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:

@@ -262,7 +262,8 @@ def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     ):
         row = dict(zip(same, values, strict=True))
         from_ms = bound["from_ms" if row["subject_kind"] == "job" else "named_from_ms"]
-        if row["shared_cause"] and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
+        is_asked = row["shared_cause"] or row["rule"] in bound["standstill"]
+        if is_asked and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
             when = {
                 "started_ms": started_ms,
                 "resolved_ms": resolved_ms,

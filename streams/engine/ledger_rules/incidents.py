@@ -19,7 +19,6 @@ from streams.engine.ledger_rules.episodes import opened, raised
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import (
     RUN,
-    TOGETHER_MS,
     SharedAlert,
     are_incident,
     finding,
@@ -27,6 +26,7 @@ from streams.engine.rules.incident import (
     of_run_at,
     operator_of,
     severity_of,
+    together_ms,
 )
 from streams.engine.rules.rule import is_above
 
@@ -103,7 +103,7 @@ def _changes(
         if fires is None and of.enabled:
             known, recent = (
                 alerts[bisect_left(began_ms, at_ms - within_ms) : bisect_left(began_ms, at_ms)]
-                for within_ms in (FLAPS_WITHIN_MS, TOGETHER_MS)
+                for within_ms in (FLAPS_WITHIN_MS, together_ms(alerts[0].cause))
             )
             is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
             is_run = not are_incident(recent, of.thresholds)
@@ -116,17 +116,23 @@ def _changes(
 
 def _since_ms(fires: Alert) -> int:
     """From when on alerts of its cause are those that an incident tells of."""
-    return fires.started_ms - (FLAPS_WITHIN_MS if fires.subject_kind == RUN else TOGETHER_MS)
+    return fires.started_ms - (
+        FLAPS_WITHIN_MS if fires.subject_kind == RUN else together_ms(fires.shared_cause)
+    )
 
 
 def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedAlert]:
     """Those that nobody is notified of by themselves, as enough others are of their time."""
     near: dict[int, list[SharedAlert]] = {}
     for each in members:
-        for at_ms in minutes_after(each.started_ms):
+        for at_ms in _minutes_of(each):
             near.setdefault(at_ms, []).append(each)
     are_covered = {at_ms for at_ms, others in near.items() if are_incident(others, of.thresholds)}
-    return [each for each in members if are_covered.intersection(minutes_after(each.started_ms))]
+    return [each for each in members if are_covered.intersection(_minutes_of(each))]
+
+
+def _minutes_of(alert: SharedAlert) -> range:
+    return minutes_after(alert.started_ms, together_ms(alert.cause))
 
 
 def _over_ms(alert: SharedAlert) -> int:

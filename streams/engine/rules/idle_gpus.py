@@ -119,7 +119,9 @@ def _margins(at: JobAt) -> list[Margin]:
     found = [
         yields_to("stalled", "idle_gpus", at),
         from_threshold_on(
-            "minutes of idle GPUs, in whole tens", float(use.minutes), max(use.wait_minutes, usual_minutes(use.longest_before))
+            "minutes of idle GPUs, in whole tens",
+            float(use.minutes),
+            max(use.wait_minutes, usual_minutes(use.longest_before)),
         ),
         _covered(use.sampled_ms, use.held_ms, 0),
     ]

@@ -23,15 +23,17 @@ from streams.engine.rules.rule import (
     Threshold,
     from_threshold_on,
 )
-from streams.engine.rules.shared_cause import PRICE, SILENCE, SWEEP, parts_of
+from streams.engine.rules.shared_cause import PRICE, SILENCE, STANDSTILL, STANDSTILL_RULES, SWEEP, parts_of
 
 _NAME: Final = "incident"
 #: Alerts that open within so long before a whole minute are of one time.
 TOGETHER_MS: Final = 2 * MINUTE_MS
+#: Jobs that stood still at one time are looked at in turns of 5 min, and report each few minutes.
+STOOD_TOGETHER_MS: Final = 10 * MINUTE_MS
 _DEAREST: Final = 3
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
-_KINDS: Final = {PRICE: "sku", SILENCE: "source"}
-_OPERATORS: Final = {PRICE: "prices", SILENCE: "sources"}
+_KINDS: Final = {PRICE: "sku", SILENCE: "source", STANDSTILL: "cluster"}
+_OPERATORS: Final = {PRICE: "prices", SILENCE: "sources", STANDSTILL: "nodes"}
 #: Alerts of one owner about jobs of a sweep or a run, one after another: the opening of so many within `FLAPS_WITHIN_MS` flaps, as
 #: of one job does.
 RUN_ALERTS: Final = 4
@@ -63,14 +65,21 @@ class SharedAlert(NamedTuple):
         return DIGEST
 
 
-def minutes_after(at_ms: int) -> range:
+def together_ms(cause: str) -> int:
+    """For how long before a whole minute alerts of a cause are of one time."""
+    return STOOD_TOGETHER_MS if parts_of(cause)[0] == STANDSTILL else TOGETHER_MS
+
+
+def minutes_after(at_ms: int, within_ms: int = TOGETHER_MS) -> range:
     """The whole minutes for which an alert which opened at this instant is of their time."""
     first_ms = at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    return range(first_ms, first_ms + TOGETHER_MS, MINUTE_MS)
+    return range(first_ms, first_ms + within_ms, MINUTE_MS)
 
 
 def are_incident(alerts: Sequence[SharedAlert], of: Mapping[str, float]) -> bool:
-    """Whether alerts of one cause and one time are an incident."""
+    """Whether alerts of one cause and one time are an incident; jobs of one cluster stand still by it if they are of as many owners."""
+    if alerts and parts_of(alerts[0].cause)[0] == STANDSTILL:
+        return len({each.owner for each in alerts if each.owner}) >= of["jobs"]
     return len({each.job_id for each in alerts}) >= of["jobs"]
 
 
@@ -136,7 +145,7 @@ def subject_of(cause: str, *, is_run: bool = False) -> tuple[str, str]:
 
 def operator_of(cause: str) -> str:
     """Who can mend a cause: the name of a record `operator`; '': the jobs' own people."""
-    return _OPERATORS.get(parts_of(cause)[0], "")
+    return _OPERATORS.get(parts_of(cause)[0], "") if cause else ""
 
 
 def severity_of(alerts: Iterable[SharedAlert], at_ms: int) -> str:
@@ -171,7 +180,8 @@ def finding(
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
         return f"{len(rates)} jobs at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
 
-    if operator_of(cause):
+    is_standstill = parts_of(cause)[0] == STANDSTILL
+    if operator_of(cause) and (operator or not is_standstill):
         owner = operator
     else:
         # Of a sweep of several people, whoever pays most.
@@ -180,11 +190,21 @@ def finding(
         _NAME, severity_of(alerts, at_ms), kind, name, at_ms,
         sentence(run_text if is_run else text, _RUN_ADVICE if is_run else advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
-        f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({alerts[0].started_ms if is_run else at_ms - TOGETHER_MS:d}, 'UTC')"
+        f" WHERE {_are_of(cause)} AND started >= fromUnixTimestamp64Milli({alerts[0].started_ms if is_run else at_ms - together_ms(cause):d}, 'UTC')"
         " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",
         float(len(rates)), nano, 0, owner, _common([each.team for each in alerts]),
         _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts, is_run=is_run),),
     )  # fmt: skip
+
+
+def _are_of(cause: str) -> str:
+    """The SQL condition of the alerts of a cause."""
+    kind, *about = parts_of(cause)
+    if kind != STANDSTILL:
+        return f"shared_cause = {quoted(cause)}"
+    rules = ", ".join(quoted(rule) for rule in STANDSTILL_RULES)
+    jobs = f"SELECT job_id FROM jobs FINAL WHERE cluster = {quoted(about[0])}"
+    return f"rule IN ({rules}) AND subject_name IN ({jobs})"
 
 
 _RUN_ADVICE: Final = "stop or mend the run"
@@ -203,6 +223,13 @@ def _words(cause: str) -> tuple[Callable[[int], str], str]:
             lambda at_most: f"on {short(place, 2 * at_most)} fell silent at one time",
             "look at their exporter or collector",
         )
+    if kind == STANDSTILL:
+        return (
+            lambda at_most: (
+                f"of several owners in cluster {short(about[0], at_most)} stand still at one time"
+            ),
+            "look at what they share, as its file system or network",
+        )
     rule, _, *names = about
     return (
         lambda at_most: f"of {short(names[-1], at_most)} fire {rule} at one time",
@@ -219,6 +246,9 @@ def margins(of: Mapping[str, float], alerts: Sequence[SharedAlert], *, is_run: b
     """How many jobs have alerts of one cause that opened at one time, or how many alerts came one after another."""
     if is_run:
         return [from_threshold_on("alerts of one cause within 3 h", float(len(alerts)), float(RUN_ALERTS))]
+    if alerts and parts_of(alerts[0].cause)[0] == STANDSTILL:
+        owners = len({each.owner for each in alerts if each.owner})
+        return [from_threshold_on("owners whose jobs stand still at one time", float(owners), of["jobs"])]
     jobs = len({each.job_id for each in alerts})
     return [from_threshold_on("jobs with alerts of one cause at one time", float(jobs), of["jobs"])]
 
@@ -227,9 +257,10 @@ RULE: Final = LedgerRule(
     name=_NAME,
     title="Incident",
     severity=TICKET,
-    about="`sku`, `source`, `sweep`, `run`",
+    about="`sku`, `source`, `sweep`, `run`, `cluster`",
     holds=(
-        "alerts about 3 jobs or more have one cause and opened within 2 min; it ends 10 min after the last of them. Or it is the"
+        "alerts about 3 jobs or more have one cause and opened within 2 min, or jobs of 3 owners or more in one cluster stand still"
+        " (`idle_gpus`, `stalled`) within 10 min; it ends 10 min after the last of them. Or it is the"
         " fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h. It is as urgent as the"
         " most urgent of them, also when one becomes more urgent later"
     ),

@@ -72,7 +72,9 @@ class IdleUse(NamedTuple):
     productive_ms: int
     held_ms: int
     fallen: Fallen | None = None
-    longest_before: int = 0  # minutes: sampled and idle, between times of work in the hours before; looked at after the wait
+    longest_before: int = (
+        0  # minutes: sampled and idle, between times of work in the hours before; looked at after the wait
+    )
 
 
 class IdleSince(NamedTuple):

@@ -1,4 +1,4 @@
-"""What alerts about several jobs have in common if they have one cause: a price, a source that fell silent, a sweep.
+"""What alerts about several jobs have in common if they have one cause: a price, a silent source, a sweep, a cluster that hangs.
 
 A cause is a text that is equal for all of them, a JSON array of its kind and of what it is about.
 """
@@ -14,6 +14,9 @@ from streams.engine.state.dimensions import AlertDimensions
 PRICE: Final = "price"
 SILENCE: Final = "silence"
 SWEEP: Final = "sweep"
+#: What jobs of several owners in a cluster stand still by. It is no cause of their own alerts, which may be of a sweep as well.
+STANDSTILL: Final = "standstill"
+STANDSTILL_RULES: Final = ("idle_gpus", "stalled")
 
 
 def cause_text(kind: str, *about: str) -> str:
@@ -30,6 +33,11 @@ def of_silence(job: AlertDimensions) -> str:
     """The source that jobs share which fall silent at one time: the exporter of their pool of nodes."""
     pool = job.instance_type or job.gpu_type
     return cause_text(SILENCE, job.cluster, pool) if job.cluster or pool else ""
+
+
+def of_standstill(rule: str, cluster: str) -> str:
+    """What jobs of a cluster share that stand still at one time: its file system or network; '': not known, or another rule."""
+    return cause_text(STANDSTILL, cluster) if cluster and rule in STANDSTILL_RULES else ""
 
 
 def of_sweep(rule: str, job: AlertDimensions) -> str:

@@ -18,6 +18,7 @@ from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import SharedAlert
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import DIGEST, JOB
+from streams.engine.rules.shared_cause import STANDSTILL_RULES, of_standstill
 from streams.notify.history import StoredDeliveries
 from streams.notify.kind_figures import KindFigures
 from streams.notify.kind_hold import verdicts
@@ -29,7 +30,7 @@ SELECT shared_cause, rule, severity, subject_kind, subject_name, owner, team, pr
     toUnixTimestamp64Milli(ticket_since) AS ticket_ms, toUnixTimestamp64Milli(page_since) AS page_ms,
     toInt64(toDecimal128(opened_usd_per_hour, 9) * 1000000000) AS nano_per_hour
 FROM alerts FINAL
-WHERE shared_cause != '' AND rule != 'incident' AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+WHERE (shared_cause != '' OR rule IN {standstill:Array(String)}) AND rule != 'incident' AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
     AND started >= fromUnixTimestamp64Milli(if(subject_kind = 'job', {from_ms:Int64}, {named_from_ms:Int64}), 'UTC')"""
 
 
@@ -61,6 +62,7 @@ class IncidentJudge:
             "from_ms": max(first_ms, 0),
             "named_from_ms": max(since_ms - EXPLAINED_MS, 0),
             "to_ms": until_ms,
+            "standstill": list(STANDSTILL_RULES),
         }
         rows = [*rows_of(self._store.query(SHARED_ALERTS, bound))]
         named_ms: dict[str, list[int]] = {}
@@ -69,21 +71,33 @@ class IncidentJudge:
                 named_ms.setdefault(row["shared_cause"], []).append(row["started_ms"])
         for alert in jumped:
             named_ms.setdefault(alert.shared_cause, []).append(alert.started_ms)
-        alerts = self._as_known([*_of_jobs(rows)], int(of.thresholds["jobs"]))
+        alerts = self._with_causes([*_of_jobs(rows)], int(of.thresholds["jobs"]))
         return incident_changes(alerts, firing, named_ms, since_ms, until_ms, of, operators)
 
-    def _as_known(self, alerts: Sequence[SharedAlert], jobs: int) -> list[SharedAlert]:
-        """The alerts, those that are usual for their kinds as ones for the digest until they are beyond that.
-
-        Only causes that so many jobs have are asked about.
-        """
+    def _with_causes(self, alerts: Sequence[SharedAlert], jobs: int) -> list[SharedAlert]:
+        """The alerts by each of their causes: their own, and the cluster in which others stand still as well."""
+        standing = {each.job_id for each in alerts if each.rule in STANDSTILL_RULES}
+        clusters = self._records.clusters_of(standing) if len(standing) >= jobs else {}
+        in_cluster = {each: of_standstill(each.rule, clusters.get(each.job_id, "")) for each in alerts}
         of_cause: dict[str, set[str]] = {}
         for each in alerts:
-            of_cause.setdefault(each.cause, set()).add(each.job_id)
+            for cause in filter(None, (each.cause, in_cluster[each])):
+                of_cause.setdefault(cause, set()).add(each.job_id)
+        shared = {cause for cause, of in of_cause.items() if len(of) >= jobs}
+        asked = [each for each in alerts if not shared.isdisjoint((each.cause, in_cluster[each]))]
+        known = {**dict(zip(alerts, alerts, strict=True)), **self._as_known(asked)}
+        return [
+            known[each]._replace(cause=cause)
+            for each in alerts
+            for cause in filter(None, (each.cause, in_cluster[each]))
+        ]
+
+    def _as_known(self, alerts: Iterable[SharedAlert]) -> dict[SharedAlert, SharedAlert]:
+        """Those that are usual for their kinds as ones for the digest until they are beyond that."""
         asked = {
             alert_id(each.rule, JOB, each.job_id, each.started_ms): each
             for each in alerts
-            if len(of_cause[each.cause]) >= jobs and each.rule in BY_NAME and BY_NAME[each.rule].usual_by
+            if each.rule in BY_NAME and BY_NAME[each.rule].usual_by
         }
         stored = [*self._records.alerts_of([*asked]).values()]
         usual = {
@@ -91,7 +105,7 @@ class IncidentJudge:
             for alert, of in zip(stored, verdicts(self._kinds, [(each, 0) for each in stored]), strict=True)
             if of.beyond_ms != alert.started_ms
         }
-        return [_usual_until(each, usual[each]) if each in usual else each for each in alerts]
+        return {each: _usual_until(each, beyond_ms) for each, beyond_ms in usual.items()}
 
 
 def _usual_until(alert: SharedAlert, beyond_ms: int | None) -> SharedAlert:

@@ -23,6 +23,7 @@ MINUTE_MS = 60_000
 END_MS = 60 * MINUTE_MS
 ON = LedgerSettings(True, RULE.severity, {"jobs": 3})
 PRICE, POOL = cause_text("price", "h100"), cause_text("silence", "c1", "p5")
+CLUSTER = cause_text("standstill", "c1")
 SWEEP = cause_text("sweep", "idle_gpus", "vision", "lr")
 
 
@@ -103,20 +104,22 @@ def judged(
 
 
 EPISODES = st.builds(
-    lambda cause, job, tick, length, ticket, page: Fired(
+    lambda cause, job, tick, length, ticket, page, owner: Fired(
         cause,
         f"j{job}",
         tick * 10_000,
         None if length is None else (tick + length) * 10_000,
         None if ticket is None else (tick + ticket) * 10_000,
         None if ticket is None or page is None else (tick + ticket + page) * 10_000,
+        owner if cause == CLUSTER else "ada",
     ),
-    st.sampled_from([PRICE, POOL, SWEEP]),
+    st.sampled_from([PRICE, POOL, SWEEP, CLUSTER]),
     st.integers(0, 4),
     st.integers(0, 200),
     st.one_of(st.none(), st.integers(1, 120)),
     st.one_of(st.just(0), st.none(), st.integers(0, 60)),
     st.one_of(st.none(), st.integers(0, 60)),
+    st.sampled_from(["", "ada", "bob", "cyd", "dan"]),
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)

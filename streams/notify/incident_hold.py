@@ -70,7 +70,7 @@ class CauseAlerts:
             for at_ms in minutes_after(row.started_ms):
                 self._jobs.setdefault(at_ms, set()).add(row.subject_name)
 
-    def told_by(self, alert: Alert, is_received: Callable[[str], bool] = lambda _: True) -> str:
+    def named_by(self, alert: Alert, is_received: Callable[[str], bool] = lambda _: True) -> str:
         """Which alert about no job tells of the cause, in words; '': none does. `is_received`: whether an owner gets messages."""
         tellers = (
             row.alert_id
@@ -81,8 +81,8 @@ class CauseAlerts:
 
     def covered_by(self, alert: Alert, jobs: int) -> str:
         """Which alert tells of the cause, in words; '': none does, or will. From so many jobs on one does."""
-        if told_by := self.told_by(alert):
-            return told_by
+        if named_by := self.named_by(alert):
+            return named_by
         # One of the whole minutes that look at it opens the incident.
         for at_ms in minutes_after(alert.started_ms):
             near = self._jobs.get(at_ms, set())
@@ -127,7 +127,7 @@ def covered(
     for cause in shares:
         of = causes.get(cause, _NOTHING)
         # Which others of its cluster count is the judge's to say.
-        found = of.covered_by(alert, jobs) if cause == alert.shared_cause else of.told_by(alert, is_received)
+        found = of.covered_by(alert, jobs) if cause == alert.shared_cause else of.named_by(alert, is_received)
         if found:
             return found
     return ""

@@ -38,7 +38,7 @@ WORKED_RATIO: Final = 0.5
 WORKED_MINUTES: Final = 10
 #: GPUs idle for longer than in their phases before, between times of work, by this factor, in halves.
 LONGEST_HALVES: Final = 3
-#: No phase is so usual that nobody is told after so long, dollars and wait provided.
+#: No phase is so usual that no alert opens after so long.
 USUAL_AT_MOST_MINUTES: Final = 180
 LOOKBACK_MINUTES: Final = 360
 _MIB_PER_GIB: Final = 1024

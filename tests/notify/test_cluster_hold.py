@@ -1,0 +1,84 @@
+"""A cluster that hangs: alerts about its jobs are sent to nobody else once an incident tells of it, tickets after a longer wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.tables import JOBS
+from streams.engine.alerts.alert import Alert
+from streams.engine.rules.shared_cause import cause_text
+from tests.notify.scripted_sender import NOW_MS, Office, an_alert, resolved, run
+from tests.notify.test_incident_hold import CAUSE, NEVER_SENT, WAIT_MS, office, stalls
+from tests.sinks.rows import rows
+
+
+def in_cluster(there: Office, **clusters: str) -> None:
+    """Jobs of these clusters."""
+    known = [{"job_id": name, "owner": name, "cluster": cluster} for name, cluster in clusters.items()]
+    there.store.insert(JOBS, rows(JOBS, *known), "clusters")
+
+
+def hangs(name: str = "c1", **other: Any) -> Alert:
+    values: dict[str, Any] = {"rule": "incident", "subject_kind": "cluster", "started_ms": NOW_MS + 240_000}
+    return an_alert(
+        name, **(values | {"alert_id": "al_hangs", "shared_cause": cause_text("standstill", name)} | other)
+    )
+
+
+TICKET_WAITS_MS = 36 * WAIT_MS
+
+
+@pytest.mark.parametrize("rule", ["stalled", "idle_gpus"])
+@pytest.mark.parametrize("cause", ["", CAUSE], ids=["of no cause", "of a sweep, too"])
+def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, cause: str) -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        await there.offer(an_alert("a", rule=rule, severity="ticket", shared_cause=cause))
+        await there.work(TICKET_WAITS_MS - 60_000)
+        there.keep(hangs())
+        await there.work(60_000)
+        await there.offer(resolved("a", rule=rule, severity="ticket", shared_cause=cause))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert {*there.rows("outcome", "detail")} == {(NEVER_SENT, "al_hangs tells of its cause")}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("incident", "alert"),
+    [
+        (hangs("c2"), {}),
+        (hangs(started_ms=NOW_MS + 700_000), {}),
+        (hangs(status="resolved", started_ms=NOW_MS - 900_000, resolved_ms=NOW_MS - 1), {}),
+        (hangs(owner="nobody"), {}),
+        (hangs(), {"rule": "straggler"}),
+    ],
+    ids=["another cluster", "much later", "over before", "nobody is told of it", "another rule"],
+)
+def test_of_no_incident_of_its_cluster_it_is_sent(incident: Alert, alert: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        there.keep(incident)
+        await there.offer(an_alert("a", **({"rule": "stalled", "severity": "ticket"} | alert)))
+        await there.work(TICKET_WAITS_MS)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())
+
+
+def test_a_page_about_a_job_that_stands_still_waits_for_half_a_minute() -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1")
+        await there.offer(stalls())
+        await there.work(3 * WAIT_MS - 1)
+        assert there.sender.told == []
+        await there.work(1)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
+from streams.engine.rules.incident import CLUSTER, RUN, STOOD_TOGETHER_MS, TOGETHER_MS
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import RUN, TOGETHER_MS
 from streams.engine.rules.registry import ALL
 from streams.engine.rules.rule import URGENCY
+from streams.engine.rules.shared_cause import STANDSTILL_RULES
 from streams.engine.state.dimensions import MATCHED
 from streams.errors import WrongUseError
 
@@ -227,7 +228,8 @@ def _instant(name: str, given: str | None, otherwise: int) -> int:
 _BEFORE: Final = "fromUnixTimestamp64Milli({before_ms:Int64}, 'UTC')"
 # An incident tells of what began from just before it until it ends, a price of what began within a day: as `SharedCauseRow.tells_of`.
 _TELLERS: Final = f"""
-SELECT alert_id, shared_cause, subject_kind, owner, started, changed, started - INTERVAL {TOGETHER_MS} MILLISECOND AS tells_from,
+SELECT alert_id, shared_cause, subject_kind, subject_name, owner, started, changed,
+    started - INTERVAL if(subject_kind = '{CLUSTER}', {STOOD_TOGETHER_MS}, {TOGETHER_MS}) MILLISECOND AS tells_from,
     if(rule = '{INCIDENT.name}', ifNull(resolved, toDateTime64('2100-01-01', 3, 'UTC')),
        started + INTERVAL {EXPLAINED_MS + 1} MILLISECOND) AS tells_until
 FROM alerts FINAL WHERE subject_kind != 'job' AND shared_cause != ''"""
@@ -235,15 +237,31 @@ _COPIED: Final = (
     "alert_id", "rule", "severity", "status", "subject_kind", "subject_name", "owner", "team", "project", "summary", "silenced",
     "started", "resolved", "changed", "opened_usd_per_hour",
 )  # fmt: skip
+_STAND: Final = ", ".join(f"'{rule}'" for rule in STANDSTILL_RULES)
+# Whoever stands still is a member of the incident of the job's cluster, if there is one, else of what its own cause has.
+_WITH_CAUSES: Final = f"""
+SELECT {", ".join(f"b.{name} AS {name}" for name in _COPIED)},
+    if(c.alert_id != '' AND b.started < c.tells_until, c.shared_cause, b.shared_cause) AS cause
+FROM
+(
+    SELECT x.*, if(x.subject_kind = 'job' AND x.rule IN ({_STAND}), j.cluster, '') AS in_cluster
+    FROM (SELECT {", ".join(_COPIED)}, shared_cause FROM alerts FINAL) AS x
+    LEFT ANY JOIN
+    (
+        SELECT job_id, cluster FROM jobs FINAL
+        WHERE job_id IN (SELECT subject_name FROM alerts WHERE rule IN ({_STAND}) AND subject_kind = 'job')
+    ) AS j ON j.job_id = x.subject_name
+) AS b
+ASOF LEFT JOIN ({_TELLERS} AND subject_kind = '{CLUSTER}') AS c ON c.subject_name = b.in_cluster AND b.started >= c.tells_from"""
 #: Each alert with its head: the one that it is a member of, or itself.
 _WITH_HEADS: Final = f"""
 SELECT {", ".join(f"a.{name} AS {name}" for name in _COPIED)},
-    a.subject_kind = 'job' AND a.shared_cause != '' AND t.alert_id != '' AND a.started < t.tells_until
+    a.subject_kind = 'job' AND a.cause != '' AND t.alert_id != '' AND a.started < t.tells_until
         AND (t.subject_kind != '{RUN}' OR t.owner = a.owner) AS is_member,
     if(is_member, t.alert_id, a.alert_id) AS head, if(is_member, t.started, a.started) AS head_started,
     if(is_member, t.changed, a.changed) AS head_changed
-FROM (SELECT * FROM alerts FINAL) AS a
-ASOF LEFT JOIN ({_TELLERS}) AS t ON t.shared_cause = a.shared_cause AND a.started >= t.tells_from"""
+FROM ({_WITH_CAUSES}) AS a
+ASOF LEFT JOIN ({_TELLERS}) AS t ON t.shared_cause = a.cause AND a.started >= t.tells_from"""
 _CONDITIONS: Final = """({status:String} = '' OR a.status = {status:String})
   AND ({severity:String} = '' OR a.severity = {severity:String})
   AND ({rule:String} = '' OR a.rule = {rule:String})

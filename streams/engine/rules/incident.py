@@ -31,8 +31,9 @@ TOGETHER_MS: Final = 2 * MINUTE_MS
 #: Jobs that stood still at one time are looked at in turns of 5 min, and report each few minutes.
 STOOD_TOGETHER_MS: Final = 10 * MINUTE_MS
 _DEAREST: Final = 3
+CLUSTER: Final = "cluster"
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
-_KINDS: Final = {PRICE: "sku", SILENCE: "source", STANDSTILL: "cluster"}
+_KINDS: Final = {PRICE: "sku", SILENCE: "source", STANDSTILL: CLUSTER}
 _OPERATORS: Final = {PRICE: "prices", SILENCE: "sources", STANDSTILL: "nodes"}
 #: Alerts of one owner about jobs of a sweep or a run, one after another: the opening of so many within `FLAPS_WITHIN_MS` flaps, as
 #: of one job does.

@@ -56,14 +56,14 @@ class ServerRunner:
             RefusedQueryError: The statement is not allowed.
             FailedQueryError: It failed or exceeded a limit.
         """
+        if request.teams is not None:
+            raise RefusedQueryError(NOT_ON_SERVER)
         with failing():
             client = self._client()
         try:
             database = self._server.database
             with failing():
                 found = client.query(_TABLES, parameters={"database": database}).result_rows
-            if request.teams is not None:
-                raise RefusedQueryError(NOT_ON_SERVER)
             tables = {str(name): bool(is_view) for name, is_view in found}
             prepared = self._parser.prepare(request.sql, request.parameters, tables, database, self._limits)
             with failing():

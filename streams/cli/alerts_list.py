@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
+from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
-from streams.cli.reading import reader, reader_at
+from streams.cli.reading import reader_for
 from streams.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def list_(
         },
         limit,
     )
-    settings = settings_for(data)
-    with reader(settings) if url is None else reader_at(url, settings) as store:
+    with reader_for(data, url) as store:
         found, count = _found(store, asked)
     if form is OutputFormat.json:
         sys.stdout.write(to_json({"alerts": found, "count": count}) + "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,7 +14,7 @@ from streams.bills.limits import MANIFEST, TEXT_ENDINGS
 from streams.cli.files import must_exist, with_parts
 from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
-from streams.cli.reading import Reader, reader, reader_at
+from streams.cli.reading import Reader, reader, reader_at, reader_for
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
@@ -138,8 +137,7 @@ def load(
 
         show_trials(files, asked)
         return
-    settings = settings_for(data)
-    with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
+    with reader_for(data, url, writes=True) as store:
         for each in store.load_bills(files, asked, replace=replace):
             _say_loaded(each)
         store.allocate_bills()
@@ -167,7 +165,7 @@ def allocate(
 
 def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = OutputFormat.table) -> None:
     """List the bills that were loaded, also those that were replaced."""
-    with _asked(data, url) as store:
+    with reader_for(data, url) as store:
         answer = store.ask(_LIST)
     rows = list(answer.rows())
     if form is OutputFormat.table:
@@ -198,7 +196,7 @@ def reconcile(
         "until": day_of("--to", end, date(2149, 1, 1)),
     }
     levels = ", ".join(levels_of(by, _LEVELS, "day"))
-    with _asked(data, url) as store:
+    with reader_for(data, url) as store:
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)
         findings = _found(store, span)
@@ -211,12 +209,6 @@ def reconcile(
     write(_grid(rows, form), form)
     if form is OutputFormat.table:
         _show(totals, findings, is_cut=len(rows) == limit, is_billed=bool(known["loads"]))
-
-
-def _asked(data: Path | None, url: str | None) -> AbstractContextManager[Reader]:
-    check_one_of(data, url)
-    settings = settings_for(data)
-    return reader(settings) if url is None else reader_at(url, settings)
 
 
 def day_of(option: str, text: str, otherwise: date) -> str:

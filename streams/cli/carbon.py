@@ -10,9 +10,9 @@ import typer
 
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
 from streams.clock import SystemClock
 from streams.costs.carbon import LEVELS, cells
 from streams.costs.request import Period
@@ -41,8 +41,8 @@ def show(
         ),
     ] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
@@ -57,5 +57,4 @@ def show(
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
-    grid = Grid(found.names, found.rows)
-    write(rounded(grid, {"cost_usd"}, is_owned=True) if form is OutputFormat.table else grid, form)
+    write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

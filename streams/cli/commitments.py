@@ -10,9 +10,9 @@ import typer
 
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
 from streams.clock import SystemClock
 from streams.costs.commitments import LEVELS, MONEY, cells, coverage
 from streams.costs.request import Period
@@ -48,8 +48,8 @@ def show(
     covered: Annotated[
         bool, typer.Option("--coverage", help="How much of the use is covered, instead.")
     ] = False,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
@@ -68,5 +68,4 @@ def show(
         sys.stderr.write(
             "trainfare: no commitments in this time: `trainfare commitments load`, or a bill with some (docs/commitments.md)\n"
         )
-    grid = Grid(found.names, found.rows)
-    write(rounded(grid, _MONEY, is_owned=True) if form is OutputFormat.table else grid, form)
+    write_costs(Grid(found.names, found.rows), form, _MONEY)

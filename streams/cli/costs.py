@@ -11,7 +11,15 @@ from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.answer import cost_steps
 from streams.costs.driver_cells import driver_rows, driver_sql
@@ -43,8 +51,8 @@ def costs(
     metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_metrics.md, metrics.")] = Metric.total,
     by: Annotated[list[str] | None, typer.Option(metavar="LEVEL[,LEVEL]", help=_BY_HELP)] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",

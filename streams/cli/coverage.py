@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
 from streams.clock import SystemClock
 from streams.costs.owner_shares import cells
 from streams.costs.owner_shares import worst as worst_sources
@@ -23,8 +23,8 @@ def coverage(
     worst: Annotated[
         bool, typer.Option("--worst", help="Where cost without a name comes from, instead.")
     ] = False,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
@@ -41,5 +41,4 @@ def coverage(
     if not found.rows:
         said = "all cost names owner, team, project and cost centre" if worst else "no cost"
         sys.stderr.write(f"trainfare: {said} in this time\n")
-    grid = Grid(found.names, found.rows)
-    write(rounded(grid, {"cost_usd"}, is_owned=True) if form is OutputFormat.table else grid, form)
+    write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

@@ -12,9 +12,9 @@ import typer
 from schemas.escaping import visible
 from streams.cli.bills import day_of
 from streams.cli.files import must_exist
-from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
+from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, write
-from streams.cli.reading import reader, reader_at
+from streams.cli.reading import reader_for
 
 _WANTED: Final = "name a file of daily rates: the European Central Bank's CSV, or date,currency,usd"
 _SHOW: Final = """
@@ -39,8 +39,7 @@ def load(
     """Load exchange rates; one that stands otherwise is restated, and with it every figure that was converted."""
     check_one_of(data, url)
     must_exist(files, _WANTED)
-    settings = settings_for(data)
-    with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
+    with reader_for(data, url, writes=True) as store:
         found = store.load_rates(files)
         store.allocate_bills()
     for each in found:
@@ -64,13 +63,11 @@ def show(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show the rates that hold."""
-    check_one_of(data, url)
     span = {
         "first": day_of("--from", first, date(1999, 1, 1)),
         "until": day_of("--to", until, date(2100, 1, 1)),
     }
-    settings = settings_for(data)
-    with reader(settings) if url is None else reader_at(url, settings) as store:
+    with reader_for(data, url) as store:
         answer = store.ask(_SHOW, currency=currency, limit=limit, **span)
     rows = list(answer.rows())
     if form is OutputFormat.table:

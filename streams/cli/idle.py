@@ -11,9 +11,17 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, levels_of, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, TzOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import LEVELS, MONEY, NODES, cells
@@ -30,8 +38,8 @@ def idle(
         ),
     ] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
@@ -60,4 +68,4 @@ def idle(
             "trainfare: no node events in this store: idle cost needs them (docs/usage_events.md#nodes)\n"
         )
     sys.stderr.write(left_out_note(left_out))
-    write(rounded(grid, {*MONEY, "cost_usd"}) if form is OutputFormat.table else grid, form)
+    write_costs(grid, form, {*MONEY, "cost_usd"}, is_owned=False)

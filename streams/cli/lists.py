@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from schemas.escaping import visible
 from streams.cli.files import must_exist
-from streams.cli.options import check_one_of, settings_for
-from streams.cli.reading import reader, reader_at
+from streams.cli.options import check_one_of
+from streams.cli.reading import reader_for
 
 if TYPE_CHECKING:
     from streams.bills.lists import LoadKind
@@ -24,8 +24,7 @@ def load_files(files: Sequence[Path], of: LoadKind, wanted: str, data: Path | No
     """
     check_one_of(data, url)
     must_exist([*files], wanted)
-    settings = settings_for(data)
-    with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
+    with reader_for(data, url, writes=True) as store:
         found = store.load_list(files, of)
     for each in found:
         sys.stdout.write(

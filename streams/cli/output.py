@@ -84,6 +84,11 @@ def rounded(grid: Grid, money: Collection[str], *, is_owned: bool = False) -> Gr
     return Grid(grid.columns, [[shown(*cell) for cell in enumerate(row)] for row in grid.rows])
 
 
+def write_costs(grid: Grid, form: OutputFormat, money: Collection[str], *, is_owned: bool = True) -> None:
+    """Write rows; the dollars of these columns exactly, or rounded for people."""
+    write(rounded(grid, money, is_owned=is_owned) if form is OutputFormat.table else grid, form)
+
+
 def plain(value: object) -> str:
     """A cell's exact value as text; missing values and NULL are empty."""
     if value is None:

@@ -341,8 +341,10 @@ def reader_at(url: str, settings: Settings, *, writes: bool = False) -> Iterator
 
 
 @contextmanager
-def reader_for(data: Path | None, url: str | None) -> Iterator[Reader]:
+def reader_for(data: Path | None, url: str | None, *, writes: bool = False) -> Iterator[Reader]:
     """Query a worker at `url`, or the store of `data`, or the configured one where neither is given.
+
+    With `writes` also load into it; an empty directory becomes a store.
 
     Raises:
         WrongUseError: Both are given, or the address is invalid.
@@ -350,7 +352,11 @@ def reader_for(data: Path | None, url: str | None) -> Iterator[Reader]:
     """
     check_one_of(data, url)
     settings = settings_for(data)
-    with reader(settings) if url is None else reader_at(url, settings) as store:
+    with (
+        reader(settings, may_begin=writes)
+        if url is None
+        else reader_at(url, settings, writes=writes) as store
+    ):
         yield store
 
 

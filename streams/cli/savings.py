@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, rounded, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import Reader, reader_for
-from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
 from streams.clock import SystemClock
 from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
@@ -26,8 +26,8 @@ _SPOT_JOBS_MAX: Final = 5_000
 
 def savings(
     data: DataOption = None,
-    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
-    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    from_: FromOption = "",
+    to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
@@ -47,10 +47,7 @@ def savings(
         sys.stderr.write(f"trainfare: {len(rows) - limit} more, together {rest:.2f} USD: --limit\n")
     if not rows and not made:
         sys.stderr.write("trainfare: nothing idle, no unused GPU and no job on spot in this time\n")
-    grid = Grid(NAMES, [*made, *rows[:limit]])
-    write(
-        rounded(grid, {"usd", "usd_per_month"}, is_owned=True) if form is OutputFormat.table else grid, form
-    )
+    write_costs(Grid(NAMES, [*made, *rows[:limit]]), form, {"usd", "usd_per_month"})
 
 
 def _spot(store: Reader, span: HourSpan, hours: int) -> list[Row]:

@@ -20,6 +20,8 @@ from streams.costs.parts import HourSpan
 from streams.costs.request import instant_of
 from streams.errors import WrongUseError
 
+FromOption = Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")]
+ToOption = Annotated[str, typer.Option("--to", metavar="DATE", help="First hour that does not count.")]
 LastOption = Annotated[
     str,
     typer.Option("--last", metavar="SPAN", help="Until now: 12h, 7d or 2w; the begun hour or day counts."),

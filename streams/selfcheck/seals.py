@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 EVERY_S: Final = 10.0
 _AT_ONCE: Final = 5_000
 _LAST_SQL: Final = "SELECT offset, hash FROM change_seals FINAL ORDER BY offset DESC LIMIT 1"
-_END_SQL: Final = "SELECT max(offset) FROM changes FINAL HAVING count() > 0"
+_END_SQL: Final = "SELECT offset FROM changes ORDER BY offset DESC LIMIT 1"
 
 
 class SealStore(Rows, Protocol):

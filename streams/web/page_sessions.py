@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from aiohttp import web
 
 from streams.web.assets import Asset
+from streams.web.encode import NOT_KEPT
 from streams.web.errors import ApiError
 from streams.web.http_protocol import hold_back
 from streams.web.security import COOKIE, RequestGuard
-
-_NOT_KEPT: Final = {"Cache-Control": "no-store"}
 
 
 class PageParts(Protocol):
@@ -43,11 +42,11 @@ class PageSessions:
         """
         if "token" in request.query:
             # So that the token stays in no address bar or history, be it right or wrong: then the page says so.
-            leave = web.HTTPSeeOther("/", headers=_NOT_KEPT)
+            leave = web.HTTPSeeOther("/", headers=NOT_KEPT)
             try:
                 self._begin(request, request.query["token"], leave)
             except ApiError as refused:
-                leave = web.HTTPSeeOther(f"/#token-{refused.code}", headers=_NOT_KEPT)
+                leave = web.HTTPSeeOther(f"/#token-{refused.code}", headers=NOT_KEPT)
                 if refused.delay_s:
                     await hold_back(request, refused.delay_s)
             raise leave
@@ -56,7 +55,7 @@ class PageSessions:
     async def begin(self, request: web.Request) -> web.Response:
         """Let a browser in by a cookie, for a token in the header: in no address, it is in no log of a proxy."""
         _, _, token = request.headers.get("Authorization", "").partition(" ")
-        response = web.json_response({}, headers=_NOT_KEPT)
+        response = web.json_response({}, headers=NOT_KEPT)
         if token.strip():
             self._begin(request, token.strip(), response)
         return response

@@ -15,6 +15,7 @@ from streams.calendar import Calendar
 from streams.costs.headroom import LEVELS
 from streams.errors import WrongUseError
 from streams.explain import alert_list
+from streams.explain.stored import StoredJobs
 from streams.web import metrics
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
@@ -72,8 +73,8 @@ ANY: Final = ALL
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the routes are built from."""
+class ReadParts:
+    """Those of the parts that show rows of a reader: of all, or of some teams alone."""
 
     figures: ApiFigures
     job_list: JobList
@@ -81,6 +82,32 @@ class Parts:
     experiments: Experiments
     alerts: AlertHistory
     budgets: BudgetDetails
+
+    @classmethod
+    def of(
+        cls,
+        reader: StoreReader,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        docs_url: str,
+        stored: StoredJobs | None = None,
+    ) -> ReadParts:
+        """They as made of the rows of a reader; `stored`: what was read of all jobs by others."""
+        figures = ApiFigures(reader, now_ms, wall_ms)
+        return cls(
+            figures,
+            JobList(reader, figures),
+            Details(reader, figures, stored),
+            Experiments(reader, figures),
+            AlertHistory(reader, figures, docs_url),
+            BudgetDetails(reader, figures),
+        )
+
+
+@dataclass(frozen=True)
+class Parts(ReadParts):
+    """What the routes are built from."""
+
     health: Health
     broadcaster: Broadcaster
     queries: QueryService

@@ -24,19 +24,13 @@ from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
-from streams.web.alert_history import AlertHistory
 from streams.web.bills import BillEndpoint
-from streams.web.budget_detail import BudgetDetails
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
-from streams.web.detail import Details
 from streams.web.endpoint import url_of
-from streams.web.experiments import Experiments
-from streams.web.figures import ApiFigures
 from streams.web.health import Health
 from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
-from streams.web.job_list import JobList
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
 from streams.web.meter import MeterReport
@@ -45,7 +39,7 @@ from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
-from streams.web.routes import Parts, Routes
+from streams.web.routes import Parts, ReadParts, Routes
 from streams.web.scopes import IssuedRecords
 from streams.web.security import Needed, RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts
@@ -114,9 +108,8 @@ class WebServer:
             None if controls is None else self._readers[2], wall_ms, now_ms, settings.closing_key
         )
         self.queries = QueryService(store, query or QuerySettings())
-        figures = ApiFigures(self._readers[0], now_ms, wall_ms)
-        details = Details(self._readers[0], figures)
-        job_list = JobList(self._readers[0], figures)
+
+        read = ReadParts.of(self._readers[0], now_ms, wall_ms, docs_url)
         guard = RequestGuard(settings, local_token, now_ms, wall_ms, issued, filed, people)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
@@ -137,39 +130,28 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms, JobGroups(self._readers[4], now_ms))
-        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.alert_group, standing, requests)
+        acting = ControlEndpoint(controls, wall_ms, now_ms, read.figures.alert_group, standing, requests)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
 
         def of_teams(teams: Teams) -> Parts:
             reader = TeamReader(self._readers[0], teams)
-            own = ApiFigures(reader, now_ms, wall_ms)
             return replace(
                 parts,
-                figures=own,
-                job_list=JobList(reader, own),
-                details=Details(reader, own, details.stored),
-                experiments=Experiments(reader, own),
-                budgets=BudgetDetails(reader, own),
-                alerts=AlertHistory(reader, own, docs_url),
+                **vars(ReadParts.of(reader, now_ms, wall_ms, docs_url, read.details.stored)),
                 estimates=TeamReader(self._readers[3], teams),
                 partial=partial_of(teams),
             )
 
         parts = Parts(
+            **vars(read),
             of_teams=of_teams,
-            figures=figures,
-            job_list=job_list,
-            details=details,
-            experiments=Experiments(self._readers[0], figures),
-            budgets=BudgetDetails(self._readers[0], figures),
-            alerts=AlertHistory(self._readers[0], figures, docs_url),
             health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
             broadcaster=self.broadcaster,
             queries=self.queries,
             estimates=self._readers[3],
             meter=MeterReport(
-                figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
+                read.figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
             ),
             tables=Tables(self._readers[0], now_ms),
             assets=assets.load(),
@@ -187,7 +169,7 @@ class WebServer:
             audit=audit,
             speed=speed,
             edge=lambda: ServerFacts.of(
-                self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest
+                self._entrance, guard.guesses, self.queries, read.details.stored.fallbacks, ingest
             ),
         )
         routes = Routes(parts)

@@ -22,7 +22,7 @@ from aiohttp import web
 from schemas.escaping import visible
 from streams.config.serving import SignInSettings
 from streams.errors import WrongUseError
-from streams.web.encode import json_answer
+from streams.web.encode import NOT_KEPT, json_answer
 from streams.web.errors import ApiError
 from streams.web.parameters import parameters
 from streams.web.scopes import Scope
@@ -44,7 +44,6 @@ _USED_MAX: Final = 10_000
 _GIVEN_MAX_CHARS: Final = 4_096
 #: A path of this server: a second slash, or a backslash, would lead to another.
 _OWN_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1000}", re.ASCII)
-_NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _OFF: Final = "nobody signs in at this worker (sign_in.issuer is not set)"
 
 
@@ -125,7 +124,7 @@ class SignInEndpoint:
             raise self._refused(request, fault.code, str(fault)) from fault
         leave = web.HTTPSeeOther(
             f"{authorize}{'&' if urlsplit(authorize).query else '?'}{urlencode(asked, quote_via=quote)}",
-            headers=_NOT_KEPT,
+            headers=NOT_KEPT,
         )
         pending = self._signed(_PendingSignIn(state, nonce, verifier, to, now_s + _PENDING_S))
         self._set_cookie(request, leave, STATE_COOKIE, pending, _CALLBACK, _PENDING_S)
@@ -167,7 +166,7 @@ class SignInEndpoint:
             self._used.popitem(last=False)
         roles = ", ".join(sorted(person.granted.roles))
         logger.info("signed in", extra={"person": person.name, "roles": roles})
-        leave = web.HTTPSeeOther(pending.to, headers=_NOT_KEPT)
+        leave = web.HTTPSeeOther(pending.to, headers=NOT_KEPT)
         self._set_cookie(request, leave, PERSON_COOKIE, cookie, "/", people.session_ms // 1_000)
         leave.del_cookie(STATE_COOKIE, path=_CALLBACK)
         raise leave
@@ -211,7 +210,7 @@ class SignInEndpoint:
                 "runbook": "docs/sign_in.md#refused",
             },
         )
-        return web.HTTPSeeOther(f"/#sign-in-{code}", headers=_NOT_KEPT)
+        return web.HTTPSeeOther(f"/#sign-in-{code}", headers=NOT_KEPT)
 
     def _set_cookie(
         self, request: web.Request, response: web.HTTPException, name: str, value: str, path: str, age_s: int

@@ -21,7 +21,8 @@ from streams.engine.kernels.precedence import (
     SUSTAINED_SILENT_MS,
     UNSAVED_SILENT_MS,
 )
-from streams.engine.rules.registry import BURN_RULES, JOB_RULES
+from streams.engine.rules.registry import ALL, BURN_RULES, BY_NAME, JOB_RULES
+from streams.engine.rules.rule import PAGE_FROM
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.rules.page import begin_of, render, tables
 from tests.docs.sections import DOCS, published, rows, section, span
@@ -43,6 +44,44 @@ def test_the_tables_of_rules_are_written_from_the_rules(page: str) -> None:
 def test_each_table_of_rules_stands_on_one_page() -> None:
     pages = [page.read_text() for page in DOCS.glob("*.md")]
     assert [sum(begin_of(name) in page for page in pages) for name in tables()] == [1, 1, 1]
+
+
+def _names(text: str) -> set[str]:
+    """The rules that a text names, but burn rules."""
+    return set(re.findall(r"`([a-z_]+)`", text)) & BY_NAME.keys() - _BURN
+
+
+_BURN = {rule.name for rule in BURN_RULES}
+_MESSAGES = "docs/messages.md"
+
+
+def test_each_rule_stands_in_the_table_of_its_figures() -> None:
+    figures = section(read("rules.md"), "Rules").partition("\n### Condition rules\n")[2]
+    head, _, table = figures.partition("|---|")
+    assert "`cost_usd`" in head
+    listed = [name for line in table.partition("\n\n")[0].splitlines() for name in _names(line.split("|")[1])]
+    assert sorted(listed) == sorted(rule.name for rule in JOB_RULES if rule.name not in _BURN), (
+        "docs/rules.md, Condition rules: each rule stands in one line of the table of figures"
+    )
+
+
+def test_each_rule_whose_dollars_decide_stands_in_the_table_of_severities() -> None:
+    severity = section(read("messages.md"), "Severity")
+    table = [line.split("|")[1] for line in severity.splitlines() if line.startswith("| ")]
+    by_dollars = {rule.name for rule in JOB_RULES if PAGE_FROM in rule.thresholds} - _BURN
+    assert _names(" ".join(table)) == by_dollars, f"{_MESSAGES}, Severity: rules with `{PAGE_FROM}`"
+    rest = {rule.name for rule in JOB_RULES} - _BURN - by_dollars
+    assert rest <= _names(severity.splitlines()[-2] + severity.splitlines()[-1]), (
+        f"{_MESSAGES}, Severity: the last lines say what rules without `{PAGE_FROM}` are"
+    )
+
+
+def test_each_rule_of_which_something_goes_on_is_named_where_that_is_told() -> None:
+    told = section(read("messages.md"), "What is to come")
+    (line,) = (line for line in told.splitlines() if line.startswith("| the page, "))
+    assert _names(line.split("|")[2]) == {rule.name for rule in ALL if rule.goes_on} - _BURN, (
+        f"{_MESSAGES}, What is to come: the rules with `goes_on`"
+    )
 
 
 def test_a_page_without_a_table_or_its_end_is_refused() -> None:

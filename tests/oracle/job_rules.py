@@ -168,38 +168,34 @@ class AttemptRules:
     done_ms: int
     risen: Sequence[Risen]
     deadline_ms: int | None
-    limits: Mapping[str, Fraction]
+    limits: Mapping[str, Mapping[str, Fraction]]  # the thresholds in force, by rule
     unsaved: Sequence[Unsaved]
-    unsaved_limits: Mapping[str, Fraction]
     paying: Sequence[Rated]  # of all attempts that are not metered
     scale: int
-    ceiling: Mapping[str, Fraction]
     said: Callable[[int], int]
     said_anew_ms: Sequence[int]
     suspended: Sequence[Suspended]
-    suspended_limits: Mapping[str, Fraction]
     still: Still | None
-    still_limits: Mapping[str, Fraction]
 
     def above_ceiling(self, at_ms: int) -> bool:
         """What it pays has been above the ceiling for long, and above 1.2 times what was declared or planned."""
-        from_ms = at_ms - 1 - round(self.ceiling["minutes"] * MINUTE_MS)
+        from_ms = at_ms - 1 - round(self.limits["ceiling"]["minutes"] * MINUTE_MS)
         edges = {edge for each in self.paying for edge in (each.start_ms, each.end_ms)}
         looks = {each for edge in (*edges, *self.said_anew_ms) for each in (edge - 1, edge)}
         looks = {each for each in looks if from_ms < each < at_ms} | {from_ms, at_ms}
-        return bool(self.ceiling["usd_per_hour"]) and all(
+        return bool(self.limits["ceiling"]["usd_per_hour"]) and all(
             self._above(each) for each in sorted(looks, reverse=True)
         )
 
     def _above(self, at_ms: int) -> bool:
         rate = sum(each.rate for each in self.paying if each.start_ms <= at_ms < each.end_ms)
-        is_much = rate * HOUR_MS >= self.ceiling["usd_per_hour"] * 10**9 * self.scale
+        is_much = rate * HOUR_MS >= self.limits["ceiling"]["usd_per_hour"] * 10**9 * self.scale
         return is_much and rate > Fraction(6, 5) * self.said(at_ms)
 
     def holds_gpus(self, at_ms: int) -> bool:
         """An attempt has been suspended for long, holds GPUs, and pays enough now."""
-        after_ms = self.suspended_limits["minutes"] * MINUTE_MS
-        least = self.suspended_limits["least_usd_per_hour"] * 10**9
+        after_ms = self.limits["held"]["minutes"] * MINUTE_MS
+        least = self.limits["held"]["least_usd_per_hour"] * 10**9
         return any(
             each.start_ms + after_ms <= at_ms < each.end_ms
             and sum(p.rate for p in each.pieces if p.start_ms <= at_ms < p.end_ms) * HOUR_MS
@@ -209,7 +205,7 @@ class AttemptRules:
 
     def stands_still(self, at_ms: int) -> bool:
         """Reports have shown no progress for long, and it has cost enough by the last one, and costs enough now."""
-        each, limits = self.still, self.still_limits
+        each, limits = self.still, self.limits["stalled"]
         if each is None or not each.start_ms <= at_ms < each.end_ms or each.last.reports < 3:
             return False
         stood = [one.to_ms - one.from_ms for one in each.before]
@@ -239,8 +235,8 @@ class AttemptRules:
                 for piece in each.pieces
             )
             ran_ms = sum(max(0, min(at_ms, end_ms) - start_ms) for start_ms, end_ms in each.running)
-            is_long = ran_ms >= self.unsaved_limits["hours"] * HOUR_MS
-            if is_long and cost >= self.unsaved_limits["least_usd"] * 10**9 * each.scale:
+            is_long = ran_ms >= self.limits["no_checkpoint"]["hours"] * HOUR_MS
+            if is_long and cost >= self.limits["no_checkpoint"]["least_usd"] * 10**9 * each.scale:
                 return True
         return False
 
@@ -253,12 +249,12 @@ class AttemptRules:
                 continue
             hour = [b for b in self.broken if 0 <= last.ended_ms - b.ended_ms < HOUR_MS]
             alike = [b for b in hour if b.failed == last.failed]
-            if len(alike) >= self.limits["failures" if last.failed else "preemptions"]:
+            if len(alike) >= self.limits["retry_loop"]["failures" if last.failed else "preemptions"]:
                 return True
             if (
                 last.failed
                 and len(alike) >= 2
-                and sum(b.lost for b in alike) >= self.limits["lost_usd"] * 10**9
+                and sum(b.lost for b in alike) >= self.limits["retry_loop"]["lost_usd"] * 10**9
             ):
                 return True
         return False
@@ -299,18 +295,14 @@ def attempt_rules(
             for part in _unknown(each, said, said_anew_ms)
         ],
         deadline_ms,
-        settings["retry_loop"].thresholds,
+        {name: setting.thresholds for name, setting in settings.items()},
         _unsaved(attempts, pieces, scale),
-        settings["no_checkpoint"].thresholds,
         [piece for a in attempts if not a.metered for piece in pieces.get(a.number, ())],
         scale,
-        settings["ceiling"].thresholds,
         said,
         said_anew_ms,
         _suspended(attempts, pieces, scale),
-        settings["held"].thresholds,
         _still(attempts, pieces, scale, *progress),
-        settings["stalled"].thresholds,
     )
 
 

@@ -55,6 +55,12 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "stalled": ("ticket", lambda now, at_ms: now.attempts.stands_still(at_ms)),
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
+#: How far back the figures of a rule look, where that is not the shortest window.
+LOOKS_BACK_MS = (
+    {rule.name: rule.long_ms for rule in BURN_RULES}
+    | dict.fromkeys(WITHOUT_FIGURES, 0)
+    | {"traffic": HOUR_MS}
+)
 #: Of rules that tell of the same the one that fires keeps the other one from opening.
 TOLD_BY = {
     "idle_gpus": ("stalled",),
@@ -351,7 +357,7 @@ class JobJudge:
             self._holds_again(rule, at_ms)
             self._latest[rule].held_ms = at_ms
             if rule not in WITHOUT_FIGURES:
-                take_figures(self._latest[rule], now, at_ms, HOUR_MS if rule == "traffic" else WINDOWS_MS[0])
+                take_figures(self._latest[rule], now, at_ms, LOOKS_BACK_MS.get(rule, WINDOWS_MS[0]))
         elif self.firing(rule):
             if self.stands(rule):
                 # It held at every tick before this one, also at those at which nothing could change.

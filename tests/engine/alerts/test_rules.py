@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from streams.engine.kernels.episode import IDLE_GPUS, NO_CHECKPOINT, STALLED
+from streams.engine.rules.job_view import JobRule
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from tests.engine.alerts.scene import (
     ALL,
@@ -23,6 +24,8 @@ from tests.engine.alerts.scene import (
     At,
     Scene,
 )
+from tests.oracle.burn import WINDOWS_MS
+from tests.oracle.judge import LOOKS_BACK_MS, SEVERITY
 
 
 class Case(NamedTuple):
@@ -51,23 +54,16 @@ each = pytest.mark.parametrize(
 )
 
 
-def test_the_rules_are_the_contracts() -> None:
-    assert {rule.name: (rule.severity, rule.window_ms) for rule in JOB_RULES} == {
-        "burn_fast": ("ticket", 15 * MINUTE_MS),
-        "burn_sustained": ("ticket", HOUR_MS),
-        "burn_drift": ("ticket", 6 * HOUR_MS),
-        "unpriced": ("ticket", 0),
-        "silent_job": ("ticket", 0),
-        "retry_loop": ("ticket", 5 * MINUTE_MS),
-        "idle_gpus": ("ticket", 5 * MINUTE_MS),
-        "runaway_length": ("ticket", 5 * MINUTE_MS),
-        "traffic": ("ticket", HOUR_MS),
-        "price_basis": ("ticket", 5 * MINUTE_MS),
-        "no_checkpoint": ("ticket", 5 * MINUTE_MS),
-        "ceiling": ("page", 5 * MINUTE_MS),
-        "held": ("ticket", 5 * MINUTE_MS),
-        "stalled": ("ticket", 5 * MINUTE_MS),
-    }
+@pytest.mark.parametrize("rule", JOB_RULES, ids=lambda rule: rule.name)
+def test_a_rule_is_as_severe_and_looks_as_far_back_as_the_contract_says(rule: JobRule) -> None:
+    said = SEVERITY.get(rule.name), LOOKS_BACK_MS.get(rule.name, WINDOWS_MS[0])
+    assert said[0] is not None, "no line in FACTS of tests/oracle/judge.py"
+    assert (rule.severity, rule.window_ms) == said, (
+        "not as in FACTS and LOOKS_BACK_MS of tests/oracle/judge.py"
+    )
+
+
+def test_a_burn_rule_clears_at_four_fifths_of_its_shorter_ratio() -> None:
     for rule in BURN_RULES:
         assert rule.clear_ratio == pytest.approx(0.8 * rule.short_ratio)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.column_types import SECOND, TEXT, schema_of
+from schemas.column_types import PRICED, SECOND, TEXT, schema_of
 
 BALANCE_HOURS: Final = "balance_hours"
 _USD: Final = pa.decimal128(38, 9)
@@ -15,14 +15,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         node=TEXT,  # empty: all nodes of the day are there
         stamp=pa.int64(),  # of the rows that it is made from
         team=TEXT,
-        cloud=TEXT,
-        region=TEXT,
-        zone=TEXT,
-        cluster=TEXT,
-        account=TEXT,
-        instance_type=TEXT,
-        gpu_type=TEXT,
-        purchase=TEXT,
+        **PRICED,
         paid_ms=pa.int64(),
         gpu_milli_ms=pa.int64(),
         unpriced_gpu_milli_ms=pa.int64(),

@@ -4,6 +4,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.events import PRICE_FIELDS
+
 SECOND: Final = pa.timestamp("s", "UTC")  # DateTime('UTC'): a minute's first second
 MILLI: Final = pa.timestamp("ms", "UTC")  # DateTime64(3, 'UTC')
 MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
@@ -16,6 +18,7 @@ INSTANTS: Final = pa.list_(pa.int64())  # Array(Int64): ms since 1970
 NAMES: Final = pa.list_(pa.string())  # Array(String)
 MEASURES: Final = pa.map_(pa.string(), pa.float64())
 TEXT: Final = pa.string()
+PRICED: Final = dict.fromkeys(PRICE_FIELDS, TEXT)  # what a row can be priced by
 BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
 
 _MAY_BE_NULL: Final = frozenset(

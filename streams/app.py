@@ -364,6 +364,10 @@ class Worker:
             ownership=ownership,
         )
 
+        def is_mine() -> bool:
+            """Whether this worker does what one of all does."""
+            return 0 in worker.shard_manager.owned
+
         async def stopped() -> None:
             # A meter that stops is not late.
             await beside(self._stop.wait(), {"the watch over the meter": self_watch.run()})
@@ -377,13 +381,9 @@ class Worker:
                     "the audit": self._audit.run(),
                     "the giving back of memory": _release_free_memory(),
                     "the rules across jobs": ledger_rules.run(),
-                    "the retention of minutes": keep_dropping(
-                        store, meter.minutes_retention_days, lambda: 0 in worker.shard_manager.owned
-                    ),
-                    "the audit trail": keep_sealing(
-                        store, lambda: 0 in worker.shard_manager.owned, self._clock.now_ms
-                    ),
-                    "the idle time of days": keep_balances(store, lambda: 0 in worker.shard_manager.owned),
+                    "the retention of minutes": keep_dropping(store, meter.minutes_retention_days, is_mine),
+                    "the audit trail": keep_sealing(store, is_mine, self._clock.now_ms),
+                    "the idle time of days": keep_balances(store, is_mine),
                 },
             )
         finally:

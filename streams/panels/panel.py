@@ -90,10 +90,6 @@ class Panel:
     most: float | None = None
     is_monthly: bool = False
 
-    def unit_of(self, column: str) -> Unit:
-        """The unit of a column."""
-        return self.units.get(column, self.unit)
-
     @property
     def needs_job(self) -> bool:
         """Whether it is about one job."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -12,17 +10,15 @@ import pyarrow as pa
 from schemas.change_tables import CHANGE_SEALS, SCHEMAS
 from schemas.columns import instants
 from sinks.answer import QueryResult
-from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.selfcheck.change_chain import FIRST, ROWS_SQL, Seal, seals_of
-from streams.threads import Threads
-
-logger = logging.getLogger(__name__)
+from streams.worker.supervise import keep_doing
 
 EVERY_S: Final = 10.0
 _AT_ONCE: Final = 5_000
-_LAST_SQL: Final = "SELECT offset, hash FROM change_seals FINAL ORDER BY offset DESC LIMIT 1"
-_END_SQL: Final = "SELECT offset FROM changes ORDER BY offset DESC LIMIT 1"
+# Without `final` the last row is read from the end of the table; rows of one offset say the same here.
+_LAST_SQL: Final = "SELECT offset, hash FROM change_seals ORDER BY offset DESC LIMIT 1 SETTINGS final = 0"
+_END_SQL: Final = "SELECT offset FROM changes ORDER BY offset DESC LIMIT 1 SETTINGS final = 0"
 
 
 class SealStore(Rows, Protocol):
@@ -60,14 +56,13 @@ def seal(store: SealStore, until: int, now_ms: int) -> int:
 
 async def keep_sealing(store: SealStore, is_mine: Callable[[], bool], now_ms: Callable[[], int]) -> None:
     """Seal every ten seconds while this worker has the duty."""
-    threads, until = Threads("seals"), -1
-    while True:
-        if is_mine():
-            try:
-                until = await threads.run(seal, store, until, now_ms())
-            except SinkError as fault:
-                logger.warning(
-                    "the audit trail is not sealed yet",
-                    extra={"error": str(fault), "runbook": "docs/audit.md#audit-trail"},
-                )
-        await asyncio.sleep(EVERY_S)
+    until = -1
+
+    def turn() -> None:
+        nonlocal until
+        until = seal(store, until, now_ms())
+
+    await keep_doing(
+        "seals", turn, EVERY_S, is_mine,
+        late="the audit trail is not sealed yet", runbook="docs/audit.md#audit-trail",
+    )  # fmt: skip

@@ -1,13 +1,20 @@
-"""Runs tasks beside the main work: if one ends early, everything ends, and the error names the task."""
+"""Runs tasks beside the main work: if one ends early, everything ends, and the error names the task.
+
+Some of them are done by one worker of all, which `keep_doing` does in a thread of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from sinks.errors import SinkError
 from streams.errors import TrainfareError
+from streams.threads import Threads
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -57,6 +64,26 @@ async def beside(work: Awaitable[T], tasks: Mapping[str, Coroutine[Any, Any, obj
     finally:
         for coroutine in tasks.values():
             coroutine.close()  # one that was cancelled before it began would be reported as never awaited
+
+
+async def keep_doing(
+    name: str,
+    turn: Callable[[], None],
+    every_s: float,
+    is_mine: Callable[[], bool],
+    *,
+    late: str,
+    runbook: str,
+) -> None:
+    """Do `turn` every so often while this worker has the duty; where the store fails, say that it is `late`, and try again."""
+    threads = Threads(name)
+    while True:
+        if is_mine():
+            try:
+                await threads.run(turn)
+            except SinkError as fault:
+                logger.warning(late, extra={"error": str(fault), "runbook": runbook})
+        await asyncio.sleep(every_s)
 
 
 def _words(fault: BaseException) -> str:

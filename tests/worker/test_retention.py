@@ -59,7 +59,7 @@ def looks(store: _Months, owns: list[bool], days: int, patch: pytest.MonkeyPatch
         if not left:
             raise asyncio.CancelledError
 
-    patch.setattr("streams.worker.storing.retention.asyncio.sleep", at_once)
+    patch.setattr("streams.worker.supervise.asyncio.sleep", at_once)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(retention.keep_dropping(store, days, lambda: left.pop(0)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -13,14 +11,11 @@ from schemas.balance_table import BALANCE_HOURS, COLUMNS, SCHEMAS
 from schemas.durations import DAY_S
 from sinks.answer import QueryResult
 from sinks.conform import conform
-from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 from streams.costs.day_parts import NODE_HOURS_MAX
 from streams.costs.kept_days import NETTED, Day, days_of, days_sql
 from streams.costs.parts import HourSpan
-from streams.threads import Threads
-
-logger = logging.getLogger(__name__)
+from streams.worker.supervise import keep_doing
 
 EVERY_S: Final = 600.0
 _HOURS: Final = 24
@@ -102,14 +97,13 @@ def keep_settled(store: BalanceStore, before: Mapping[int, int]) -> dict[int, in
 
 async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> None:
     """Look for days to keep every ten minutes while this worker has the duty."""
-    threads, left = Threads("balances"), dict[int, int]()
-    while True:
-        if is_mine():
-            try:
-                left = await threads.run(keep_settled, store, left)
-            except SinkError as fault:
-                logger.warning(
-                    "idle time of days is not kept ready yet: questions about it take longer",
-                    extra={"error": str(fault), "runbook": "docs/views.md#node_hour_balance"},
-                )
-        await asyncio.sleep(EVERY_S)
+    left = dict[int, int]()
+
+    def turn() -> None:
+        nonlocal left
+        left = keep_settled(store, left)
+
+    await keep_doing(
+        "balances", turn, EVERY_S, is_mine,
+        late="idle time of days is not kept ready yet: questions about it take longer", runbook="docs/views.md#node_hour_balance",
+    )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,9 +11,8 @@ import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS
 from schemas.tables import JOB_CHECKPOINTS, JOB_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
-from sinks.errors import SinkError
 from sinks.meta import MINUTES_KEPT_FROM, Meta
-from streams.threads import Threads
+from streams.worker.supervise import keep_doing
 
 logger = logging.getLogger(__name__)
 
@@ -88,22 +86,16 @@ def _kept_from(store: MonthStore, days: int) -> int:
 
 
 async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool]) -> None:
-    """Drop old months every hour while this worker has the duty; returns only if nothing is ever dropped."""
-    threads = Threads("retention")
-    while days:
-        if is_mine():
-            try:
-                dropped = await threads.run(drop_old_minutes, store, days)
-            except SinkError as fault:
-                logger.warning(
-                    "old minutes are not dropped yet",
-                    extra={"error": str(fault), "runbook": "docs/backup.md#how-long-minutes-are-kept"},
-                )
-            else:
-                for table, months in dropped.items():
-                    logger.info(
-                        "dropped minutes that are older than the retention; their hours stay",
-                        extra={"table": table, "months": months, "retention_days": days},
-                    )
-        await asyncio.sleep(EVERY_S)
-    await asyncio.Event().wait()
+    """Drop old months every hour while this worker has the duty; of 0 days none, ever."""
+
+    def turn() -> None:
+        for table, months in drop_old_minutes(store, days).items():
+            logger.info(
+                "dropped minutes that are older than the retention; their hours stay",
+                extra={"table": table, "months": months, "retention_days": days},
+            )
+
+    await keep_doing(
+        "retention", turn, EVERY_S, is_mine,
+        late="old minutes are not dropped yet", runbook="docs/backup.md#how-long-minutes-are-kept",
+    )  # fmt: skip

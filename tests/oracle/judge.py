@@ -70,14 +70,20 @@ TOLD_BY = {
 }
 #: It does for so long after it cleared, too.
 TOLD_AFTER_MS = {"no_checkpoint": HOUR_MS, "ceiling": 15 * MINUTE_MS}
+
+
+def _all_it_pays(now: Burn, at_ms: int) -> int | Fraction:
+    return now.cost.rate(now.burning_ms(at_ms))
+
+
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
 WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
     "idle_gpus": Burn.idle_waste,
-    "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
-    "stalled": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "held": _all_it_pays,
+    "stalled": _all_it_pays,
     "traffic": Burn.traffic_waste,
-    "silent_job": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
-    "no_checkpoint": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "silent_job": _all_it_pays,
+    "no_checkpoint": _all_it_pays,
     "runaway_length": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)) if now.is_late(at_ms) else None,
     "retry_loop": lambda now, at_ms: now.attempts.lost_per_ms(at_ms),
 }

@@ -202,6 +202,8 @@ class Controls:
 
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
         """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
+        if not self.planned:
+            return ()
         return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
 
     def acknowledged_for(self, team: str, at_ms: int) -> int:

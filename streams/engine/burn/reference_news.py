@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from streams.engine.alerts.controls import Controls
@@ -36,7 +36,7 @@ class ReferenceNews(NamedTuple):
 
 
 def repriced_jobs(
-    tracked: TrackedJobs, changes: PriceChanges, curves: Mapping[str, JobCurve]
+    tracked: TrackedJobs, changes: PriceChanges, curve_of: Callable[[str], JobCurve | None]
 ) -> dict[str, list[int]]:
     """Return the jobs of which any usage has another price, with the attempts of which billed time has one.
 
@@ -44,7 +44,7 @@ def repriced_jobs(
     """
     found: dict[str, list[int]] = {}
     for job_id in changes.asking(tracked.price_index):
-        job, curve = tracked.jobs[job_id], curves.get(job_id)
+        job, curve = tracked.jobs[job_id], curve_of(job_id)
         touched = changes.touched(job, payer_of(job, changes.old) if curve is None else curve.payer)
         if touched is not None:
             found[job_id] = touched

@@ -5,7 +5,6 @@ Ticks and the prices and controls known at them are handed in; nothing is stored
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -30,7 +29,7 @@ from streams.engine.burn.margins import RuleMargins, job_margins
 from streams.engine.burn.reference_news import ReferenceNews, TrackedJobs, repriced_jobs
 from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import TICK_MS, UNPRICED
+from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNPRICED
 from streams.engine.ledger.gpu_rates import GpuRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
@@ -262,7 +261,8 @@ class BurnTracker:
                     self._chosen_ms = int(times_ms[-1])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
-        mark_idle(figures.facts, times_ms, self._curves.turns, idle)
+        if idle or self._judge.firing_jobs((IDLE_GPUS,)):
+            mark_idle(figures.facts, times_ms, self._curves.turns, idle)
         views, held = partial(self._job_at, tracked), list[HeldRow]()
         known = self._dimensions.__getitem__, self._controls, self._profiles, views, held.append
         self.alerts.add_all(self._judge.judge(times_ms, self._curves.job_ids, figures, *known), held)
@@ -331,19 +331,23 @@ class BurnTracker:
         if known.book is not self._book:
             left = self._judge.firing_outside(self._jobs)
             changes = PriceChanges.between(known.book if self._book is None else self._book, known.book)
-            repriced = repriced_jobs(tracked, changes, ChainMap(self._jobs, self._dormant))
+            repriced = repriced_jobs(tracked, changes, self._known_curve)
         controls = None
         if known.controls is not self._standing:
             # Invalid controls are reported where owners' addresses are read.
             controls = Controls.from_events(known.controls.values())
         return ReferenceNews(left, repriced, controls)
 
+    def _known_curve(self, job_id: str) -> JobCurve | None:
+        """What is cached of a job, also of one that left all windows."""
+        return self._jobs.get(job_id) or self._dormant.get(job_id)
+
     def _adopt(self, known: KnownReference, news: ReferenceNews) -> None:
         """Go on with these prices and controls, and mark the jobs to update."""
         if known.book is not self._book:
             self._adopt_book(known.book)
         for job_id, touched in news.repriced.items():
-            curve = self._jobs.get(job_id) or self._dormant.get(job_id)
+            curve = self._known_curve(job_id)
             if curve is not None:
                 curve.reprice(touched)
         self._changed.update(news.left, news.repriced)

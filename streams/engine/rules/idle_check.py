@@ -86,8 +86,11 @@ class IdleGpus:
         ticks = np.asarray(times_ms, np.int64)
         checked: Sequence[int] = range(len(ticks))
         if len(ticks) > TURNS or len(ids) <= _FEW_JOBS:
+            sampled = coverage.sampled(ids)
+            if not sampled:
+                return found
             is_turn = np.zeros(TURNS, np.bool_)
-            is_turn[[turn_of(job_id) for job_id in coverage.sampled(ids)]] = True
+            is_turn[[turn_of(job_id) for job_id in sampled]] = True
             checked = np.flatnonzero(is_turn[ticks // TICK_MS % TURNS]).tolist()
         for tick in checked:
             at_ms = int(ticks[tick])

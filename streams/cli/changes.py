@@ -7,17 +7,14 @@ from typing import Any, Final
 
 from streams.cli.output import Grid, OutputFormat, write
 from streams.cli.reading import Reader
+from streams.explain.changes import LIMIT_MAX, NEWEST, PAGE
 
-_AT_MOST: Final = 10_000
 _COLUMNS: Final = ("offset", "time", "by", "proof", "from", "kind", "name", "before", "after", "why")
-_SQL: Final = """SELECT offset, toUnixTimestamp64Milli(time) AS time_ms, by, proof, address, kind, name, removed, before, after, comment
-FROM (SELECT *, lagInFrame(after) OVER (PARTITION BY kind, name ORDER BY offset) AS before FROM changes)
-ORDER BY offset DESC LIMIT {limit:UInt64}"""
 
 
 def show_changes(store: Reader, form: OutputFormat) -> None:
     """Write the newest changes, the last one first."""
-    found = store.records(_SQL, limit=_AT_MOST)
+    found = store.records(PAGE, **NEWEST, limit=LIMIT_MAX)
     write(Grid(_COLUMNS, [_row(each) for each in found]), form)
 
 

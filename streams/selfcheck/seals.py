@@ -18,7 +18,7 @@ EVERY_S: Final = 10.0
 _AT_ONCE: Final = 5_000
 # Without `final` the last row is read from the end of the table; rows of one offset say the same here.
 _LAST_SQL: Final = "SELECT offset, hash FROM change_seals ORDER BY offset DESC LIMIT 1 SETTINGS final = 0"
-_END_SQL: Final = "SELECT offset FROM changes ORDER BY offset DESC LIMIT 1 SETTINGS final = 0"
+END_SQL: Final = "SELECT offset FROM changes ORDER BY offset DESC LIMIT 1 SETTINGS final = 0"
 
 
 class SealStore(Rows, Protocol):
@@ -51,7 +51,7 @@ def seal(store: SealStore, until: int, now_ms: int) -> int:
             store.insert(CHANGE_SEALS, pa.Table.from_pydict(rows, schema=SCHEMAS[CHANGE_SEALS]), token)
         if len(seals) < _AT_ONCE:
             break
-    return next((int(str(row[0])) for row in store.ask(_END_SQL).rows()), -1)
+    return next((int(str(row[0])) for row in store.ask(END_SQL).rows()), -1)
 
 
 async def keep_sealing(store: SealStore, is_mine: Callable[[], bool], now_ms: Callable[[], int]) -> None:

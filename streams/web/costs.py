@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from schemas.durations import HOUR_MS
+from schemas.reasons import Reason
 from sinks.answer import QueryResult
 from sinks.query import arrow
 from streams.calendar import PLAIN, Calendar
@@ -35,6 +36,7 @@ from streams.threads import Threads
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
+from streams.web.store_reader import FOR_ALL
 
 Made = TypeVar("Made")
 _PRICES = PriceSource(STORED_PRICES, price_book)
@@ -167,6 +169,11 @@ async def rows_asked(
     rows_of: Callable[[QueryResult], Made],
 ) -> Made:
     """The rows; they are made by another thread, and under the query's slot: there may be many."""
-    async with service.answered(*statement, "arrow", client, is_own=True) as answer:
-        data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)
-        return await _THREADS.run(lambda: rows_of(arrow.decode(data)))
+    try:
+        async with service.answered(*statement, "arrow", client, is_own=True) as answer:
+            data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)
+            return await _THREADS.run(lambda: rows_of(arrow.decode(data)))
+    except ApiError as fault:
+        if client.teams is None or fault.code != "query_refused":
+            raise
+        raise ApiError(403, f"{FOR_ALL}: {fault.message}", Reason.beyond_token) from None

@@ -25,6 +25,7 @@ from streams.web.errors import ApiError
 from streams.web.parameters import instant
 from streams.web.places import Client
 from streams.web.query_service import QueryService
+from streams.web.store_reader import FOR_ALL
 
 _THREADS: Final = Threads("panels", 2)
 #: The longest range: of more, a panel has too many steps to be read.
@@ -91,7 +92,7 @@ async def panel_answer(
     if client.teams is not None and is_for_all(panel):
         raise ApiError(
             403,
-            f"panel {name!r} is made from rows of all teams, and this identity is bound to some; somebody who sees all may ask for it",
+            f"panel {name!r}: {FOR_ALL}",
             Reason.beyond_token,
         )
     span, job = _range(asked), asked.get("job", "")

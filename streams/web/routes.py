@@ -204,6 +204,7 @@ class Routes:
             Route("GET", "/api/v1/approvals", CONTROLS, tokens.waiting),
             Route("POST", "/api/v1/approvals", CONTROLS, tokens.confirm),
             Route("GET", "/api/v1/whoami", ANY, tokens.whoami),
+            Route("GET", "/api/v1/changes", Scope.ADMIN, tokens.changes),
             Route("GET", "/api/v1/tokens", Scope.ADMIN, tokens.listed),
             Route("POST", "/api/v1/tokens", Scope.ADMIN, tokens.write),
             Route("POST", "/api/v1/receivers/test", Scope.LIMIT, self._receivers),

@@ -34,7 +34,7 @@ _OF_ALL: Final[Mapping[str, frozenset[str]]] = {
 
 _THREADS = 3
 #: What makes an answer of more than SQL would read rows of all teams.
-_FOR_ALL = "this is made from rows of all teams, and this identity is bound to some; somebody who sees all may ask for it"
+FOR_ALL = "this is made from rows of all teams, and this identity is bound to some; somebody who sees all may ask for it"
 
 
 class StoreReader:
@@ -133,7 +133,7 @@ class TeamReader(StoreReader):
         Raises:
             ApiError: Always.
         """
-        raise ApiError(403, _FOR_ALL, Reason.beyond_token)
+        raise ApiError(403, FOR_ALL, Reason.beyond_token)
 
     async def rows(self, sql: str, **parameters: object) -> list[Row]:
         """The rows of a query of ours as objects.

@@ -14,6 +14,7 @@ from schemas.escaping import visible
 from schemas.events import ControlEvent
 from schemas.validate_sources import SOURCE
 from schemas.validate_tokens import BOUNDS
+from streams.web.changes import PARAMETERS, changes
 from streams.web.control_record import FieldError
 from streams.web.controls import BODY_MAX_BYTES, ControlEndpoint, accepted
 from streams.web.encode import json_answer
@@ -106,6 +107,14 @@ class TokenEndpoint:
         except TokenConflictError as fault:
             raise ApiError(409, visible(str(fault)), "token_conflict", field="name") from None
         return accepted(await controls.append(record, caller))
+
+    async def changes(self, request: web.Request) -> web.Response:
+        """A page of the audit trail.
+
+        Raises:
+            ApiError: A parameter is wrong, or the store cannot say.
+        """
+        return json_answer(await changes(self._parts.estimates, parameters(request, {*PARAMETERS})))
 
     async def waiting(self, request: web.Request) -> web.Response:
         """What waits for a second person."""

@@ -36,6 +36,7 @@ PAGES: Final = {
     "dashboards of on-call": "dashboards/oncall?range=24h",
     "dashboards to debug": f"dashboards/debug?range=24h&job={year.LONG_JOB}",
     "query": "query",
+    "changes": "changes",
     "meter": "meter",
 }
 #: Nothing was asked for in so long, and nothing is waited for: the page has all that it asks for.

@@ -9,9 +9,10 @@ import pytest
 from schemas.change_tables import CHANGE_SEALS, CHANGES
 from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
+from sinks.errors import QueryFailed
 from sinks.rows import Condition
 from streams.selfcheck.audit import tables
-from streams.selfcheck.seals import seal
+from streams.selfcheck.seals import END_SQL, seal
 from streams.worker.storing.change_rows import Origin, change_table
 
 NOW_MS = 1_780_308_000_000
@@ -34,6 +35,16 @@ def put(store: ClickHouseStore, offset: int, made: ControlEvent | None, origin: 
 def fault(store: ClickHouseStore) -> str:
     (found,) = tables.chain(lambda sql, bound: store.ask(sql, bound).records())
     return "" if found.ok else found.detail
+
+
+def test_the_newest_change_is_found_by_the_end_of_the_table(store: ClickHouseStore) -> None:
+    many = 100_000
+    rows = change_table([(NOW_MS, b"silence/n", event(1))] * many, range(many), [LEAD] * many)
+    store.insert(CHANGES, rows, "many")
+    read_few = ", max_rows_to_read = 20000"
+    assert [*store.ask(END_SQL + read_few).rows()] == [(many - 1,)]
+    with pytest.raises(QueryFailed, match="TOO_MANY_ROWS"):
+        store.ask(f"SELECT max(offset) FROM changes FINAL SETTINGS final = 1{read_few}")
 
 
 def hashes(store: ClickHouseStore) -> list[tuple[object, ...]]:

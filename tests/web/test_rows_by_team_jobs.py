@@ -63,6 +63,8 @@ def test_costs_to_come_and_shares_are_of_the_own_team(store: ClickHouseStore) ->
         assert 0 < float(shares["rows"][0]["cost_usd"]) < float(whole["rows"][0]["cost_usd"])
         top = await client.get(f"/api/v1/panels/top_jobs?{RANGE}", headers=BOUND)
         assert [row[0] for row in top["rows"]] == [OWN]
+        refused = await client.get("/api/v1/costs?metric=m3", 403, headers=BOUND)
+        assert refused["error"]["code"] == "beyond_token"
         saved = await client.get("/api/v1/savings", headers=BOUND)
         assert not {row["saving"] for row in saved["rows"]} & {"idle_nodes"}
 

@@ -5,11 +5,11 @@ const LONGEST_MS = 15_000;
 const POLL_MS = 2000;
 const SILENT_MS = 20_000;
 
-/** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). A `signal` gives the request up. */
-export async function get(path, { signal } = {}) {
+/** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). A `signal` gives the request up; without a `token` the cookie says who asks. */
+export async function get(path, { signal, token } = {}) {
   let answer;
   try {
-    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json" }, cache: "no-store", signal });
+    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) }, cache: "no-store", signal });
   } catch (trouble) {
     if (signal?.aborted) throw trouble;
     throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });

@@ -20,6 +20,7 @@ export const PAGES = {
   experiments: { title: "Experiments", load: () => import("./pages/experiments.js") },
   dashboards: { title: "Dashboards", load: () => import("./pages/dashboards.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
+  changes: { title: "Changes", ofAll: "The audit trail is of all teams", load: () => import("./pages/changes.js") },
   meter: { title: "Meter", ofAll: "The meter's faults name jobs and nodes of every team", load: () => import("./pages/meter.js") },
 };
 

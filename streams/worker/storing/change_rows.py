@@ -54,7 +54,9 @@ def _row(offset: int, logged: tuple[int, bytes, ControlEvent | None], origin: Or
     log_ms, key, event = logged
     kind, _, name = key.decode("utf-8", "backslashreplace").partition("/")
     value: Mapping[str, object] = {} if event is None else event.value
-    comment = value.get("comment") or value.get("reason")
+    asked = value.get("control")
+    said = asked if isinstance(asked, Mapping) else value  # of a request why it was asked for
+    comment = said.get("comment") or said.get("reason")
     by = value.get("by")
     return {
         "offset": offset,

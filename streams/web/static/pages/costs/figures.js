@@ -170,9 +170,15 @@ export function hasIdle(view) {
   return !view.component && view.where.every(([level]) => NODE_LEVELS.has(level));
 }
 
-/** What no job is known to have used (metric m3): in all, and by period. */
+/** What no job is known to have used (metric m3): in all, and by period; undefined: the reader sees some teams alone, and nodes are of all. */
 export async function askIdle(view, periods, signal) {
-  const { rows } = await ask(view, signal, { metric: "m3", per: view.period });
+  let rows;
+  try {
+    ({ rows } = await ask(view, signal, { metric: "m3", per: view.period }));
+  } catch (trouble) {
+    if (trouble.status === 403) return undefined;
+    throw trouble;
+  }
   if (!rows.length) return null;
   const whole = summed(rows);
   const [cost, unpriced] = [Number(whole.cost_usd), whole.unpriced_usd ?? 0];

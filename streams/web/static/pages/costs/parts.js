@@ -131,6 +131,7 @@ export class Tiles {
     const { value, sub } = this.facts.idle;
     if (!idle) {
       say(value, "–", "");
+      if (idle === undefined) return say(sub, "idle time is of all teams, and not yours to see");
       return say(sub, known ? "no node was paid for" : "idle time is known of nodes, not of what is chosen here");
     }
     say(value, money(idle.usd), exact(idle.usd));

@@ -7,6 +7,7 @@ from schemas.checks import check_time, money_nano
 from schemas.events import ControlEvent
 from schemas.limits import check_control
 from schemas.refusal import refuse_missing
+from schemas.validate_deeds import DEED, check_deed
 from schemas.validate_requests import REQUEST, check_request
 from schemas.validate_sources import SOURCE, check_source
 from schemas.validate_tokens import TOKEN, check_token
@@ -38,6 +39,8 @@ def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed
         check_token(raw.name, value)
     if raw.kind == REQUEST:
         check_request(value)
+    if raw.kind == DEED:
+        check_deed(value)
     return ControlEvent(
         source=raw.source, id=raw.id, time_ms=raw.time_ms, kind=raw.kind, name=raw.name, value=value
     )

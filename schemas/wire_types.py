@@ -55,6 +55,7 @@ ControlKind: TypeAlias = Literal[
     "source",
     "token",
     "request",
+    "deed",
 ]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",

@@ -25,6 +25,7 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from streams.config.settings import Settings
     from streams.selfcheck.recount.recount import Span
     from streams.selfcheck.recount.recount_result import RecountResult
 
@@ -84,6 +85,8 @@ def audit(
                 found = compared(_asking(store), settings, span, files or [], advance, insert)
             _show_recount(found, form)
             ok = found.ok
+            if repair:
+                _put_on_record(settings, span, found)
             if repair and ok and not found.unverifiable:
                 _forget_parts(store, span)
         else:
@@ -107,6 +110,16 @@ def _inserting(store: Reader) -> Callable[[str, pa.Table], None]:
         opened.insert(table, rows, f"repair-{table}-{time.time_ns()}")
 
     return insert
+
+
+def _put_on_record(settings: Settings, span: Span, found: RecountResult) -> None:
+    from streams.cli.deeds import put_on_record
+
+    what = f"minutes of {span.from_ms} to {span.until_ms} ms since 1970"
+    own_log = settings.clickhouse.data_dir is not None
+    put_on_record(
+        settings, "repair", f"{span.from_ms}-{span.until_ms}", what, found.put_back, own_log=own_log
+    )
 
 
 def _forget_parts(store: Reader, span: Span) -> None:

@@ -118,7 +118,10 @@ def backfill(
                 until_ms = until_default_ms(now_ms, settings.meter.job_horizon_ms)
             given = [slurm_events(config, _instant_ms(since), min(until_ms, now_ms), events)]
             must_exist(given)
-        _show(_metered(given, settings, until_ms, full_speed=full_speed), form)
+        result = _metered(given, settings, until_ms, full_speed=full_speed)
+        names = ", ".join(each.name for each in given)
+        _put_on_record(settings, "backfill", result.run, names, result.counts.lines)
+        _show(result, form)
 
 
 def _instant_ms(text: str) -> int:
@@ -249,6 +252,13 @@ def _state(run: BackfillRun) -> str:
     return "taken back" if run.undone else "ended" if run.done else "not ended"
 
 
+def _put_on_record(settings: Settings, act: str, run: BackfillRun, what: str, count: int) -> None:
+    from streams.cli.deeds import put_on_record
+
+    own_log = settings.clickhouse.data_dir is not None
+    put_on_record(settings, act, str(run.number), what, count, own_log=own_log)
+
+
 def _undo(settings: Settings, number: int) -> None:
     from schemas.tables import SCHEMAS
     from streams.app import open_store
@@ -260,6 +270,7 @@ def _undo(settings: Settings, number: int) -> None:
             run = undo(store, number, advance)
     finally:
         store.close()
+    _put_on_record(settings, "undo", run, f"backfill {run.number} is taken back", 1)
     sys.stdout.write(
         f"backfill {run.number} is taken back: its jobs may be backfilled again; prices of its files stay\n"
     )

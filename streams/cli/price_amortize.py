@@ -15,6 +15,7 @@ import typer
 from schemas.events import MATCH_FIELDS
 from schemas.units import NANO_PER_USD, USD_LIMIT
 from schemas.wire_types import MIN_TIME_MS
+from streams.cli.deeds import put_on_record
 from streams.cli.files import must_be_new
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
@@ -133,7 +134,9 @@ def amortize(
         write_records(out, records)
         sys.stderr.write(f"{len(records)} prices written to {out}\n")
     if publish:
-        publish_prices(settings_for().kafka, records)
+        settings = settings_for()
+        publish_prices(settings.kafka, records)
+        put_on_record(settings, "prices", str(time_ms), f"amortized {sku}", len(records), own_log=False)
 
 
 def _records(sku: str, prices: HourPrices, match: list[str], begin: str, time_ms: int) -> list[PriceRecord]:

@@ -10,6 +10,7 @@ import typer
 
 from schemas.wire_types import MIN_TIME_MS
 from streams.accounts.account import metered
+from streams.cli.deeds import put_on_record
 from streams.cli.files import must_be_new, must_exist
 from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write
@@ -109,6 +110,7 @@ def load(
         sys.stderr.write(f"{len(records)} prices written to {out}\n")
     else:
         publish_prices(settings.kafka, records)
+        put_on_record(settings, "prices", str(now_ms), f"{file.name} as {form}", len(records), own_log=False)
         publish_account(
             settings.kafka, f"prices/{form}", account if account.read else metered(len(records)), now_ms
         )

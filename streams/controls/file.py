@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, get_args
 
 from schemas.events import ControlEvent
 from schemas.refusal import shown
+from schemas.validate_deeds import DEED
 from schemas.validate_requests import REQUEST
 from schemas.validate_sources import SOURCE
 from schemas.validate_tokens import TOKEN
@@ -21,7 +22,7 @@ from streams.errors import WrongUseError
 
 #: What people set. What a source has read is said by its collector, and stands in no file.
 KINDS: Final[tuple[str, ...]] = tuple(
-    kind for kind in get_args(ControlKind) if kind not in (SOURCE, TOKEN, REQUEST)
+    kind for kind in get_args(ControlKind) if kind not in (SOURCE, TOKEN, REQUEST, DEED)
 )
 #: A file is written by people. The parser's time is quadratic in the parts of a dotted key, which is on one line.
 TEXT_AT_MOST: Final = 2**20

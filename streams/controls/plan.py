@@ -11,6 +11,7 @@ import msgspec
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD
 from schemas.refusal import shown
+from schemas.validate_deeds import DEED
 from schemas.validate_requests import REQUEST
 from schemas.validate_sources import SOURCE as OF_SOURCES
 from schemas.validate_tokens import TOKEN
@@ -95,7 +96,8 @@ def plan_of(
         now_ms: Ms since 1970.
         prune: Whether that is asked for.
     """
-    people = {key: event for key, event in in_force.items() if event.kind not in (OF_SOURCES, TOKEN, REQUEST)}
+    apart = (OF_SOURCES, TOKEN, REQUEST, DEED)
+    people = {key: event for key, event in in_force.items() if event.kind not in apart}
     asked = {record.key: record for record in records}
     gone = [key for key, event in people.items() if key not in asked and event.source == source]
     after = {key: event for key, event in people.items() if not (prune and key in gone)}

@@ -49,6 +49,8 @@ class ApiError(Exception):
         self.place = place
         #: How long the response is delayed.
         self.delay_s = 0.0
+        #: Who was refused, where that is known before the request has a caller.
+        self.refused: object = None
         self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
 
 

@@ -21,6 +21,7 @@ from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.http_protocol import hold_back, trust
 from streams.web.packed_body import check_encoding
 from streams.web.places import Client
+from streams.web.refused_requests import RefusedRequests
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, Needed, RequestGuard, is_data
 
@@ -35,6 +36,10 @@ TEAMS: Final = web.RequestKey("teams", tuple)
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH_SHOWN: Final = 200
+#: Of what is refused there nothing would have been changed but what is metered.
+_NO_CHANGE: Final = frozenset(
+    {"/api/v1/query", "/api/v1/session", "/api/v1/events", "/v1/traces", "/v1/metrics"}
+)
 _READY_PATH: Final = "/readyz"
 
 
@@ -44,8 +49,13 @@ def client_of(request: web.Request) -> Client:
     return Client(caller.token, caller.address, request.get(TEAMS))
 
 
-def middleware(guard: RequestGuard, scopes: Mapping[str, Needed], now_ms: Callable[[], int]) -> Middleware:
-    """The server's only middleware; `scopes` has every path, None where it is open to all."""
+def middleware(
+    guard: RequestGuard,
+    scopes: Mapping[str, Needed],
+    now_ms: Callable[[], int],
+    refusals: RefusedRequests | None = None,
+) -> Middleware:
+    """The server's only middleware; `scopes` has every path, None where it is open to all; `refusals` gets what was refused."""
     was_ready = False
 
     @web.middleware
@@ -56,7 +66,7 @@ def middleware(guard: RequestGuard, scopes: Mapping[str, Needed], now_ms: Callab
         request[_REQUEST_ID] = request_id
         began_ms = now_ms()
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            response = await _answered(request, handler, guard, scopes)
+            response = await _answered(request, handler, guard, scopes, refusals)
             path = request.path[:_PATH_SHOWN]
             # Whoever starts a worker polls until it is ready: until then its answer is no fault.
             was_ready = was_ready or (path == _READY_PATH and response.status == 200)
@@ -78,7 +88,11 @@ def middleware(guard: RequestGuard, scopes: Mapping[str, Needed], now_ms: Callab
 
 
 async def _answered(
-    request: web.Request, handler: Handler, guard: RequestGuard, scopes: Mapping[str, Needed]
+    request: web.Request,
+    handler: Handler,
+    guard: RequestGuard,
+    scopes: Mapping[str, Needed],
+    refusals: RefusedRequests | None,
 ) -> web.StreamResponse:
     try:
         if sum(len(name) + len(value) for name, value in request.raw_headers) > HEADER_MAX_BYTES:
@@ -104,6 +118,7 @@ async def _answered(
         return await handler(request)
     except ApiError as fault:
         response, delay_s = answer(fault), fault.delay_s
+        _note(request, fault, refusals)
     except SinkError as fault:
         return answer(of_store(fault))
     except web.HTTPRedirection:
@@ -127,6 +142,15 @@ async def _answered(
         # Not while the fault is there: its traceback holds the body.
         await hold_back(request, delay_s)
     return response
+
+
+def _note(request: web.Request, fault: ApiError, refusals: RefusedRequests | None) -> None:
+    """Put on record that somebody in particular was refused what changes something; reading and events change nothing."""
+    if refusals is None or fault.status != 403 or request.method != "POST":
+        return
+    caller, resource = fault.refused or request.get(CALLER), request.match_info.route.resource
+    if isinstance(caller, Caller) and resource is not None and resource.canonical not in _NO_CHANGE:
+        refusals.note(caller, request.method, resource.canonical, fault.code)
 
 
 def _bind(request: web.Request, scope: Needed) -> None:

@@ -232,15 +232,23 @@ class RequestGuard:
                 f"{sign_in}show a token with the scope {_named(scopes)}: Authorization: Bearer ...; it is web.token of the worker, "
                 "or in the file `token` of its data directory",
             )
+        try:
+            self._check_scopes(caller, scopes, path)
+        except ApiError as fault:
+            fault.refused = caller
+            raise
+        return caller
+
+    @staticmethod
+    def _check_scopes(caller: Caller, scopes: frozenset[Scope], path: str) -> None:
         own = scopes & caller.scopes
         if not own:
             what = "this token" if not caller.is_person else f"the role of {caller.token}"
             raise ApiError(403, f"{what} does not have the scope {_named(scopes)}")
         if path in BY_TEAM and any(caller.teams_for(each) != () for each in own):
-            return caller
+            return
         if path not in OF_BOUND and all(caller.is_bound(each) for each in own):
             raise _for_all(caller)
-        return caller
 
     def _shown(
         self,

@@ -39,6 +39,7 @@ from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
+from streams.web.refused_requests import RefusedRequests
 from streams.web.routes import Parts, ReadParts, Routes
 from streams.web.scopes import IssuedRecords
 from streams.web.security import Needed, RequestGuard, check_bind
@@ -173,8 +174,11 @@ class WebServer:
             ),
         )
         routes = Routes(parts)
+        self._refusals = RefusedRequests(controls, wall_ms)
         scopes: dict[str, Needed] = {}
-        app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
+        app = web.Application(
+            middlewares=[middleware(guard, scopes, now_ms, self._refusals)], client_max_size=BODY_MAX_BYTES
+        )
         app.on_response_prepare.append(add_headers)
         scopes |= routes.add_to(app)
         # A client that has left needs no response: its handler is cancelled.
@@ -183,6 +187,7 @@ class WebServer:
         self._uses, self._notes_uses = guard.issued.uses, controls is not None
         self._looking: asyncio.Task[None] | None = None
         self._storing: asyncio.Task[None] | None = None
+        self._refusing: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -202,6 +207,7 @@ class WebServer:
         self._looking = asyncio.create_task(self.queries.check_reader())
         if self._notes_uses:
             self._storing = asyncio.create_task(self._uses.keep_storing(self._readers[1]))
+            self._refusing = asyncio.create_task(self._refusals.keep_writing())
         self._bills.begin()
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
@@ -216,7 +222,7 @@ class WebServer:
 
     async def stop(self) -> None:
         """Disconnect stream listeners, finish responses, and stop listening."""
-        for task in filter(None, (self._looking, self._storing)):
+        for task in filter(None, (self._looking, self._storing, self._refusing)):
             task.cancel()
         self.broadcaster.close()
         self._entrance.stop_listening()

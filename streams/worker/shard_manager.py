@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from schemas.validate_deeds import is_deed
 from schemas.validate_requests import is_request
 from schemas.validate_sources import is_source
 from schemas.validate_tokens import is_token
@@ -191,7 +192,7 @@ class ShardManager:
         controls = [
             each
             for each in news.control_log
-            if not (is_source(*each[1:]) or is_token(*each[1:]) or is_request(*each[1:]))
+            if not any(is_apart(*each[1:]) for is_apart in (is_source, is_token, is_request, is_deed))
         ]
         self.reference.extend(news.price_log, controls, news.book, news.controls)
         return asyncio.ensure_future(self._apply_reference_changes(news))

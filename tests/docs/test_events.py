@@ -210,6 +210,7 @@ def _names_of_kinds() -> list[str]:
         "source",
         "token",
         "request",
+        "deed",
     ):
         record = {**example("controls"), "alert_id": "al_" + 24 * "0", "kind": kind}
         if kind == "source":
@@ -218,6 +219,9 @@ def _names_of_kinds() -> list[str]:
         if kind == "request":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
             record = {**own, "control": {}, "by": "token/ada", "until_ms": 1}
+        if kind == "deed":
+            own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
+            record = {**own, "act": "repair", "what": "minutes", "count": 1, "by": "root at host"}
         if kind == "token":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}
             record = {**own, "hash": 64 * "0", "scopes": ["ingest"]}

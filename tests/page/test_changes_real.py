@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import expect
 
@@ -16,7 +17,7 @@ from tests.serve.running import Running
 
 __all__ = ["running"]
 
-SILENCE = {
+SILENCE: dict[str, Any] = {
     "kind": "silence",
     "rule": "burn_fast",
     "until_ms": (int(time.time()) + 7_200) * 1_000,

@@ -20,6 +20,7 @@ from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
+from schemas.validate_deeds import is_deed
 from schemas.validate_requests import is_request
 from schemas.validate_sources import is_source
 from schemas.validate_tokens import KEY_PREFIX as TOKEN_PREFIX
@@ -100,7 +101,7 @@ class _Read:
 
     def keep(self, key: bytes, standing: ControlEvent | None) -> None:
         """Keep the newest record of a key; None removes it."""
-        if is_source(key, standing):
+        if is_source(key, standing) or is_deed(key, standing):
             return  # nothing that people set: stored, and in force for nobody
         if is_token(key, standing):
             # Under another key it would outlive the end of the token of its name.

@@ -12,12 +12,13 @@ from schemas.change_tables import ADDRESS_HEADER, CHANGES, PROOF_HEADER, SCHEMAS
 from schemas.columns import instants
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD, field_name
+from schemas.validate_deeds import DEED
 from schemas.validate_requests import REQUEST
 
 _LENGTH: Final = 256
 #: Kinds whose fields say nothing that is secret, and fields that no kind shows.
 _SHOWN_KINDS: Final = frozenset(
-    {"budget", "silence", "planned", "override", "ack", "receipt", "rule", "token"}
+    {"budget", "silence", "planned", "override", "ack", "receipt", "rule", "token", DEED}
 )
 _HIDDEN: Final = frozenset({"hash", "former_hash", "webhook", "contact", "sql"})
 

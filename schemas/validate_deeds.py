@@ -25,7 +25,9 @@ class DeedRecord(NamedTuple):
     value: bytes
 
 
-def deed_record(act: str, name: str, by: str, what: str, count: int, now_ms: int) -> DeedRecord:
+def deed_record(
+    act: str, name: str, by: str, what: str, count: int, now_ms: int, comment: str = ""
+) -> DeedRecord:
     """The record of a deed; `what`: about what it was, in words, `count`: of how many records, rows or requests."""
     named = f"{act}_{name}"
     value = {
@@ -38,6 +40,7 @@ def deed_record(act: str, name: str, by: str, what: str, count: int, now_ms: int
         "what": what,
         "count": count,
         "by": by,
+        **({"comment": comment} if comment else {}),
     }
     return DeedRecord(KEY_PREFIX + named.encode(), orjson.dumps(value))
 

@@ -26,6 +26,7 @@ from streams.clock import Clock, SystemClock
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
+from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import Standing
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
@@ -221,6 +222,7 @@ class Worker:
         self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
         self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
         self._requests: Callable[[], Mapping[bytes, ControlEvent]] = dict  # what waits for a second person
+        self._book: Callable[[], PriceBook | None] = lambda: None  # the prices, once they are read
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
         tokens = token_file_of(settings.web, settings.clickhouse.data_dir)
         self._filed = {} if tokens is None else tokens.read()
@@ -260,6 +262,7 @@ class Worker:
             standing=lambda: self._standing(),
             issued=lambda: self._issued(),
             requests=lambda: self._requests(),
+            book=lambda: self._book(),
             filed=self._filed,
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
@@ -320,6 +323,8 @@ class Worker:
         self._standing = lambda: worker.shard_manager.reference.controls
         self._issued = lambda: worker.reader.tokens
         self._requests = lambda: worker.reader.requests
+        manager, reader = worker.shard_manager, worker.reader
+        self._book = lambda: None if reader.tokens is None else manager.reference.book
         self._receiver_check = ReceiverCheck(
             worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -158,13 +158,21 @@ class ControlEndpoint:
         """What waits for a second person."""
         return waiting(self._requests(), self._wall_ms())
 
+    def to_confirm(self, request_id: object, caller: Caller) -> WaitingRequest:
+        """The request of an id, which the caller may confirm as far as who it is goes.
+
+        Raises:
+            ApiError: None of this id waits, or the caller is not the second person.
+        """
+        return to_confirm(self._requests(), request_id, caller, self._wall_ms())
+
     async def confirm(self, request_id: object, caller: Caller) -> dict[str, str]:
         """Write what another person has asked for, as that person and the caller.
 
         Raises:
             ApiError: Nothing of this id waits, the caller may not write it, or Kafka did not take it.
         """
-        found = to_confirm(self._requests(), request_id, caller, self._wall_ms())
+        found = self.to_confirm(request_id, caller)
         caller = _within_scope(found.control, caller)
         record = self._record(
             found.control, replace(caller, token=f"{found.by}, confirmed by {caller.token}")
@@ -212,25 +220,11 @@ class ControlEndpoint:
         Raises:
             ApiError: Kafka did not take it.
         """
-        assert self._log is not None
-        if self._waiting[caller.token] >= WAITING_MAX:
-            raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
-        self._waiting[caller.token] += 1
-        try:
-            headers: list[tuple[str, str | bytes | None]] = [
-                (ADDRESS_HEADER, caller.address.encode()),
-                (PROOF_HEADER, caller.proof.encode()),
-            ]
-            await self._log.append([OutgoingRecord(Topic.CONTROLS, record.key, record.value, headers)])
-        except SinkBusy as fault:
-            raise ApiError(
-                503,
-                f"not written, send the same again: {fault}",
-                "log_full" if isinstance(fault, LogFull) else "kafka_unavailable",
-                retry_after_s=_RETRY_AFTER_S,
-            ) from fault
-        finally:
-            self._waiting[caller.token] -= 1
+        headers: list[tuple[str, str | bytes | None]] = [
+            (ADDRESS_HEADER, caller.address.encode()),
+            (PROOF_HEADER, caller.proof.encode()),
+        ]
+        await self.append_all([OutgoingRecord(Topic.CONTROLS, record.key, record.value, headers)], caller)
         logger.info(
             "control written",
             extra={
@@ -241,6 +235,28 @@ class ControlEndpoint:
             },
         )
         return {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
+
+    async def append_all(self, records: Sequence[OutgoingRecord], caller: Caller) -> None:
+        """Write records that may be written; of one caller few wait at a time.
+
+        Raises:
+            ApiError: Kafka did not take them.
+        """
+        assert self._log is not None
+        if self._waiting[caller.token] >= WAITING_MAX:
+            raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
+        self._waiting[caller.token] += 1
+        try:
+            await self._log.append(records)
+        except SinkBusy as fault:
+            raise ApiError(
+                503,
+                f"not written, send the same again: {fault}",
+                "log_full" if isinstance(fault, LogFull) else "kafka_unavailable",
+                retry_after_s=_RETRY_AFTER_S,
+            ) from fault
+        finally:
+            self._waiting[caller.token] -= 1
 
     async def _alert(self, alert_id: str, caller: Caller) -> Mapping[str, str] | None:
         """Whose the alert is; a store that cannot say holds up nobody who may acknowledge any.

@@ -42,6 +42,7 @@ from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.page_sessions import PageSessions
 from streams.web.panels import dashboards, panel_answer
 from streams.web.parameters import instant, known_alert, parameters
+from streams.web.prices import PriceEndpoint
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint
@@ -68,7 +69,6 @@ _HOW_TO_WRITE: Final = "web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
 OPEN: Final = None
 #: What any of its kinds needs; each is judged once its kind is known.
 CONTROLS: Final = frozenset(CONTROL_SCOPES.values())
-#: Any token, whatever it is for.
 ANY: Final = ALL
 
 
@@ -121,6 +121,7 @@ class Parts(ReadParts):
     speed: float  # of the meter's clock; 1 except in the demo, and 0 where nobody meters
     edge: Callable[[], ServerFacts]
     controls: ControlEndpoint
+    prices: PriceEndpoint
     ingest: IngestEndpoint
     hooks: HookEndpoint
     otlp: OtlpEndpoint
@@ -207,6 +208,7 @@ class Routes:
             Route("GET", "/api/v1/changes", Scope.ADMIN, tokens.changes),
             Route("GET", "/api/v1/tokens", Scope.ADMIN, tokens.listed),
             Route("POST", "/api/v1/tokens", Scope.ADMIN, tokens.write),
+            Route("POST", "/api/v1/prices", Scope.LIMIT, tokens.publish_prices),
             Route("POST", "/api/v1/receivers/test", Scope.LIMIT, self._receivers),
             Route("POST", "/api/v1/events", Scope.INGEST, self._events),
             Route("POST", "/api/v1/bills", Scope.LIMIT, self._bills),

@@ -19,6 +19,7 @@ from streams.calendar import PLAIN, Calendar
 from streams.config.live import CiSettings, WebSettings
 from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
+from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import Standing
 from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
@@ -36,6 +37,7 @@ from streams.web.listener import Listener, ListenerOptions
 from streams.web.meter import MeterReport
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.otlp.endpoint import OtlpEndpoint
+from streams.web.prices import PriceEndpoint
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
@@ -84,6 +86,7 @@ class WebServer:
         standing: Callable[[], Standing] = dict,
         issued: IssuedRecords = dict,
         requests: Callable[[], Mapping[bytes, ControlEvent]] = dict,
+        book: Callable[[], PriceBook | None] = PriceBook.empty,
         filed: Mapping[bytes, ControlEvent] | None = None,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
@@ -158,6 +161,7 @@ class WebServer:
             assets=assets.load(),
             guard=guard,
             controls=acting,
+            prices=PriceEndpoint(acting, book),
             ingest=ingest,
             hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
             otlp=OtlpEndpoint(ingest),

@@ -21,6 +21,7 @@ from streams.web.encode import json_answer
 from streams.web.errors import ApiError
 from streams.web.middleware import CALLER
 from streams.web.parameters import parameters
+from streams.web.prices import PriceEndpoint
 from streams.web.request_body import json_body
 from streams.web.scopes import Caller, Scope, TokensNotReadError
 from streams.web.security import RequestGuard, tokens_not_read
@@ -35,6 +36,11 @@ class TokenParts(Protocol):
     @property
     def guard(self) -> RequestGuard:
         """Who may do what."""
+        ...
+
+    @property
+    def prices(self) -> PriceEndpoint:
+        """What publishes prices."""
         ...
 
     @property
@@ -134,7 +140,14 @@ class TokenEndpoint:
         controls, caller = self._parts.controls, request[CALLER]
         controls.check_open(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"id": "..."}')
+        prices = self._parts.prices
+        if prices.waits(asked.get("id"), caller):
+            return accepted(await prices.confirm(asked.get("id"), caller))
         return accepted(await controls.confirm(asked.get("id"), caller))
+
+    async def publish_prices(self, request: web.Request) -> web.Response:
+        """Publish revisions of prices."""
+        return await self._parts.prices.answer(request, request[CALLER])
 
     async def source(self, request: web.Request) -> web.Response:
         """Write what a source has read: no other kind of control.

@@ -12,6 +12,7 @@ from sinks.query.wire import Parameter
 from streams.cli import jobs as cli_jobs
 from streams.cli.dead_letters import letters as dead_letters
 from streams.engine.rules import evidence
+from streams.explain import changes
 from streams.explain import job as explain_job
 from streams.selfcheck.audit import sql as audit_sql
 from streams.web import experiments, job_list_sql, queries
@@ -28,7 +29,7 @@ _READS = re.compile(r"\s*(?:SELECT|WITH)\b")
 #: What the statements of the code are asked with.
 VALUES: dict[str, Parameter] = {
     "from_s": 1_790_000_000,
-    "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before_ms": 2**50, "experiment": "e", "job": "b",
+    "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before": 2**62, "before_ms": 2**50, "by": "", "kind": "", "name": "", "experiment": "e", "job": "b",
     "jobs": ["a", "b", ODD_ID], "key": "log", "last": AS_OF_MS // 60_000, "limit": 50, "most": 100, "most_gpu_milli_ms": 20_000_000, "most_nano": 2_000, "owner": "", "places": [],
     "reason": "", "shard": 0, "shards": [], "since": 0, "since_ms": T0_MS - 1, "since_s": T0_MS // 1000, "state": "", "status": "",
     "at_name": "x", "at_sweep": 0, "project": "", "sweep": "name:x", "sweeps": ["name:x"], "used_since_ms": T0_MS, "word0": "a", "word1": "n1",
@@ -124,7 +125,7 @@ def alerts() -> Iterator[Query]:
 
 def code() -> Iterator[Query]:
     """What commands and the page ask; a worker that is asked for it answers it like a user's query."""
-    modules = (queries, experiments, audit_sql, cli_jobs, explain_job, dead_letters)
+    modules = (queries, experiments, audit_sql, cli_jobs, explain_job, dead_letters, changes)
     for module in modules:
         for sql in _constants(module):
             yield Query(module.__name__, sql, _bound(sql))

@@ -66,6 +66,8 @@ def test_what_is_not_for_readers_is_listed_here() -> None:
         "/api/v1/query": Scope.QUERY,
         "/api/v1/controls": CONTROLS,
         "/api/v1/receivers/test": Scope.LIMIT,
+        "/api/v1/prices": Scope.LIMIT,
+        "/api/v1/changes": Scope.ADMIN,
         "/api/v1/events": Scope.INGEST,
         "/api/v1/bills": Scope.LIMIT,
         "/api/v1/bills/pieces": Scope.LIMIT,

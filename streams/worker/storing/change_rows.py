@@ -18,7 +18,7 @@ from schemas.validate_requests import REQUEST
 _LENGTH: Final = 256
 #: Kinds whose fields say nothing that is secret, and fields that no kind shows.
 _SHOWN_KINDS: Final = frozenset(
-    {"budget", "silence", "planned", "override", "ack", "receipt", "rule", "token", DEED}
+    {"budget", "silence", "planned", "override", "ack", "receipt", "rule", "token", "prices", DEED}
 )
 _HIDDEN: Final = frozenset({"hash", "former_hash", "webhook", "contact", "sql"})
 

@@ -1,0 +1,174 @@
+"""POST /api/v1/prices: publishes revisions of prices; one that moves a price more than three times waits for a second person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from schemas.decode import decode
+from schemas.escaping import visible
+from schemas.events import PriceEvent
+from schemas.invalid import Invalid
+from schemas.validate_deeds import deed_record
+from streams.engine.pricing.book import PriceBook
+from streams.engine.rules.price_jump import RULE
+from streams.keys import OutgoingRecord, key_of
+from streams.topics import Topic
+from streams.web.control_record import SOURCE, ControlRecord, digest_of
+from streams.web.controls import ControlEndpoint, accepted
+from streams.web.errors import ApiError
+from streams.web.request_body import json_body
+from streams.web.scopes import Caller, Scope
+from streams.web.second_person import SKIPPED, request_record
+
+BODY_MAX_BYTES: Final = 64 * 1024
+PRICES_MAX: Final = 100
+#: The kind of what waits for a second person.
+PRICES: Final = "prices"
+_OURS: Final = ("source", "id", "time_ms")
+_FACTOR: Final = Fraction(str(RULE.thresholds["factor"].default))
+_EXAMPLE: Final = (
+    '{"prices": [{"sku": "h100", "component": "gpu", "usd": "2.50", "per": "gpu_hour", "effective_ms": 0}]}'
+)
+
+
+class PriceEndpoint:
+    """The endpoint of one server.
+
+    Args:
+        controls: What writes records, and whose limits hold.
+        book: The prices that are known; None: they are not read yet.
+    """
+
+    def __init__(self, controls: ControlEndpoint, book: Callable[[], PriceBook | None]) -> None:
+        self._controls = controls
+        self._book = book
+
+    async def answer(self, request: web.Request, caller: Caller) -> web.Response:
+        """Publish what is asked for, or ask for a second person.
+
+        Raises:
+            ApiError: A price is wrong, prices are not read yet, or Kafka did not take them.
+        """
+        self._controls.check_open(caller)
+        asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], _EXAMPLE)
+        if unknown := sorted(asked.keys() - {"prices", "comment"}):
+            raise ApiError(400, f"{visible(unknown[0])}: expected prices and comment alone")
+        comment = asked.get("comment", "")
+        if not isinstance(comment, str) or len(comment) > 1_000:
+            raise ApiError(400, "comment: expected a text of 1,000 characters at most", field="comment")
+        prices = asked.get("prices")
+        events = self._events(prices)
+        jumps = self._jumps(events)
+        if jumps and caller.is_identity:
+            control = {"kind": PRICES, "prices": prices, **({"comment": comment} if comment else {})}
+            record = request_record(control, caller.token, self._controls.now_ms())
+            written = await self._controls.append(record, caller)
+            why = f"{visible(jumps[0])} moves more than {_FACTOR} times: no price of this request has an effect until another person confirms it within an hour"
+            return accepted({**written, "second_person": why})
+        written = await self._publish(events, caller, caller.token, comment)
+        return accepted({**written, **({"second_person": SKIPPED} if jumps else {})})
+
+    def waits(self, request_id: object, caller: Caller) -> bool:
+        """Whether the request of an id is one of prices.
+
+        Raises:
+            ApiError: None of this id waits, or the caller may not confirm it.
+        """
+        return self._controls.to_confirm(request_id, caller).control.get("kind") == PRICES
+
+    async def confirm(self, request_id: object, caller: Caller) -> dict[str, Any]:
+        """Publish what another person has asked for.
+
+        Raises:
+            ApiError: The caller may not, or Kafka did not take them.
+        """
+        found = self._controls.to_confirm(request_id, caller)
+        if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
+            raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
+        both = f"{found.by}, confirmed by {caller.token}"
+        events = self._events(found.control["prices"])
+        written = await self._publish(events, caller, both, str(found.control.get("comment", "")))
+        done = request_record(
+            found.control,
+            found.by,
+            self._controls.now_ms(),
+            until_ms=found.until_ms,
+            confirmed_by=caller.token,
+        )
+        await self._controls.append(done, caller)
+        return written
+
+    def _events(self, prices: object) -> list[tuple[PriceEvent, OutgoingRecord]]:
+        if not isinstance(prices, list) or not 1 <= len(prices) <= PRICES_MAX:
+            raise ApiError(400, f"prices: expected a list of 1 to {PRICES_MAX}", field="prices")
+        now_ms = self._controls.now_ms()
+        return [self._event(place, each, now_ms) for place, each in enumerate(prices)]
+
+    def _event(self, place: int, given: object, now_ms: int) -> tuple[PriceEvent, OutgoingRecord]:
+        where = f"prices[{place}]"
+        if not isinstance(given, Mapping):
+            raise ApiError(400, f"{where}: expected an object", field="prices")
+        if ours := [field for field in _OURS if field in given]:
+            raise ApiError(400, f"{where}.{ours[0]}: the worker sets it", field="prices")
+        value = msgspec.json.encode(
+            {**given, "source": SOURCE, "id": f"web_{digest_of([now_ms, dict(given)])}", "time_ms": now_ms}
+        )
+        event = decode(Topic.PRICES, value, (), now_ms)
+        if isinstance(event, Invalid):
+            raise ApiError(400, f"{where}: {visible(event.detail)}", field="prices")
+        assert isinstance(event, PriceEvent)
+        return event, OutgoingRecord(Topic.PRICES, key_of(Topic.PRICES, value), value, [])
+
+    def _jumps(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]]) -> list[str]:
+        """The SKUs that move too far from what is known of them: at the instant from which the price holds, now, or ever; a new one from all alike."""
+        book = self._book()
+        if book is None:
+            raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
+        now_ms = self._controls.now_ms()
+        known: dict[str, list[PriceEvent]] = {}
+        for each in book.events:
+            known.setdefault(each.sku, []).append(each)
+        found = []
+        for event, _ in events:
+            beside = (book.revision(event.sku, at_ms) for at_ms in (event.effective_ms, now_ms))
+            before = [each for each in beside if each is not None] or known.get(event.sku, [])
+            alike = [] if before else [each for each in book.in_force(now_ms) if _is_alike(each, event)]
+            if any(_is_far(each, event) for each in before) or (
+                alike and all(_is_far(each, event) for each in alike)
+            ):
+                found.append(event.sku)
+            known.setdefault(event.sku, []).append(
+                event
+            )  # of several of one request each is held to the others
+        return found
+
+    async def _publish(
+        self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], caller: Caller, by: str, comment: str
+    ) -> dict[str, Any]:
+        """Write the prices, then who did."""
+        await self._controls.append_all([record for _, record in events], caller)
+        skus = ", ".join(dict.fromkeys(event.sku for event, _ in events))
+        deed = deed_record("prices", digest_of([by, skus, self._controls.now_ms()]), by, visible(skus)[:1_000], len(events), self._controls.now_ms(), comment)  # fmt: skip
+        written = await self._controls.append(ControlRecord(deed.key, deed.value, "deed", deed.key.decode().partition("/")[2], ""), caller)  # fmt: skip
+        return {**written, "by": by, "prices": len(events)}
+
+
+def _is_alike(one: PriceEvent, other: PriceEvent) -> bool:
+    """Whether a price of a new SKU may take the place of another one: by a closer match it is paid instead."""
+    of = "gpu_type"
+    return (
+        one.component == other.component and one.per == other.per and one.match.get(of) == other.match.get(of)
+    )
+
+
+def _is_far(before: PriceEvent, after: PriceEvent) -> bool:
+    """Whether one price is more than three times the other, or is of another quantity."""
+    if before.per != after.per:
+        return True
+    one, other = (Fraction(each.usd_nano, each.gpus or 1) for each in (before, after))
+    return max(one, other) > _FACTOR * min(one, other)

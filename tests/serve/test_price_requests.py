@@ -1,0 +1,106 @@
+"""Prices over HTTP on a running worker: one that moves more than three times has no effect until a second identity confirms."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.serve.running import Running
+from tests.serve.test_second_person import waits
+
+PATH = "/api/v1/prices"
+_PATIENCE_S = 60.0
+
+
+def price(usd: str, sku: str = "h100", **more: Any) -> dict[str, Any]:
+    return {"sku": sku, "component": "gpu", "usd": usd, "per": "gpu_hour", "effective_ms": 1_700_000_000_000, "gpu_type": "H100", **more}  # fmt: skip
+
+
+def stored(running: Running, token: str, sku: str = "h100") -> list[str]:
+    body = {"sql": f"SELECT toString(usd) AS usd FROM prices WHERE sku = '{sku}' ORDER BY effective"}
+    return [row[0] for row in running.until(200, "POST", "/api/v1/query", token, body)["rows"]]
+
+
+def until_stored(running: Running, token: str, usd: list[str], sku: str = "h100") -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while [*map(float, stored(running, token, sku))] != [*map(float, usd)]:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.5)
+
+
+def test_a_price_that_moves_too_far_waits_for_another_person(running: Running) -> None:
+    ada = running.issue("ada", "--scope", "limit,query")
+    bob = running.issue("bob", "--scope", "limit,admin")
+    lead = running.issue("lead", "--scope", "limit", "--team", "vision")
+    status, found = running.ask("POST", PATH, ada, {"prices": [price("2.50")], "comment": "contract"})
+    assert (status, found["kind"], found.get("second_person")) == (202, "deed", None), found
+    until_stored(running, ada, ["2.5"])
+    time.sleep(1.1)  # more than one request a second is refused
+    assert running.ask("POST", PATH, ada, {"prices": [price("7.50")]})[1]["kind"] == "deed"  # three times
+    until_stored(running, ada, ["7.5"])
+    for jump in (
+        price("25"),
+        price("2"),
+        price("0"),
+        price("7.5", per="job_hour", component="labor"),
+        price("100", effective_ms=0),
+    ):
+        time.sleep(1.1)
+        status, asked = running.ask(
+            "POST", PATH, ada, {"prices": [price("1", "other"), jump], "comment": "new"}
+        )
+        assert (status, asked.get("kind")) == (202, "request"), (jump, asked)
+        assert "h100 moves more than 3 times" in asked["second_person"]
+    waits(running, bob, asked["name"])
+    time.sleep(1.1)
+    dear = price("90", "h100-vision", team="vision")  # paid by a closer match
+    assert "h100-vision moves" in running.ask("POST", PATH, ada, {"prices": [dear]})[1]["second_person"]
+    time.sleep(2)
+    assert stored(running, ada) == stored(running, ada)[:1]
+    assert stored(running, ada, "other") == []
+    time.sleep(1.1)
+    for token, code in ((ada, "not_second"), (lead, "beyond_token")):
+        status, refused = running.ask("POST", "/api/v1/approvals", token, {"id": asked["name"]})
+        assert (status, refused["error"]["code"]) == (403, code), refused
+    time.sleep(1.1)
+    status, done = running.ask("POST", "/api/v1/approvals", bob, {"id": asked["name"]})
+    assert (status, done["by"], done["prices"]) == (202, "token/ada, confirmed by token/bob", 2), done
+    until_stored(running, ada, ["100", "7.5"])
+    until_stored(running, ada, ["1"], "other")
+    rows: list[dict[str, Any]] = []
+    while not rows:
+        found = running.until(200, "GET", "/api/v1/changes?kind=deed", bob)["changes"]
+        rows = [each for each in found if each["by"] == "token/ada, confirmed by token/bob"]
+    assert rows[0]["comment"] == "new"
+    assert '"what":"other, h100"' in rows[0]["after"]
+
+
+def test_a_shared_token_skips_it_and_says_so(running: Running) -> None:
+    admin = (running.data / "token").read_text().strip()
+    time.sleep(1.1)
+    running.ask("POST", PATH, admin, {"prices": [price("1", "solo")]})
+    until_stored(running, admin, ["1"], "solo")
+    time.sleep(1.1)
+    status, found = running.ask("POST", PATH, admin, {"prices": [price("9", "solo")]})
+    assert (status, "shared" in found["second_person"]) == (202, True), found
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({}, "a list of 1 to 100"),
+        ({"prices": []}, "a list of 1 to 100"),
+        ({"prices": ["x"]}, "prices[0]: expected an object"),
+        ({"prices": [price("1"), price("minus")]}, "prices[1]: field `usd`"),
+        ({"prices": [{**price("1"), "time_ms": 1}]}, "prices[0].time_ms: the worker sets it"),
+        ({"prices": [price("1")], "by": "me"}, "by: expected prices and comment alone"),
+        ({"prices": [price("1")], "comment": 3}, "comment: expected a text"),
+    ],
+)
+def test_what_is_wrong_is_said(running: Running, body: dict[str, Any], word: str) -> None:
+    admin = (running.data / "token").read_text().strip()
+    time.sleep(1.1)
+    status, found = running.ask("POST", PATH, admin, body)
+    assert (status, word in found["error"]["message"]) == (400, True), found

@@ -4,55 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from streams.calendar import Calendar
 from streams.costs.headroom import LEVELS
 from streams.errors import WrongUseError
 from streams.explain import alert_list
-from streams.explain.stored import StoredJobs
 from streams.web import metrics
-from streams.web.act_links import ActLinkEndpoint
-from streams.web.alert_history import AlertHistory
-from streams.web.assets import Asset
-from streams.web.bills import BillEndpoint
-from streams.web.budget_detail import BudgetDetails
-from streams.web.controls import NOT_HERE, ControlEndpoint
+from streams.web.controls import NOT_HERE
 from streams.web.costs import in_currency
-from streams.web.detail import Details
 from streams.web.encode import json_answer
 from streams.web.errors import ApiError
-from streams.web.experiments import Experiments
-from streams.web.figures import ApiFigures
 from streams.web.finance_endpoint import FinanceEndpoint
-from streams.web.health import Health, public
-from streams.web.hooks.endpoint import HookEndpoint
-from streams.web.ingest import IngestEndpoint
+from streams.web.health import public
 from streams.web.job_endpoint import JobEndpoint
-from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
-from streams.web.last_audit import LastAudit
-from streams.web.meter import MeterReport
+from streams.web.job_list import PARAMETERS, ListRequest, limit_of, one_of, request_of
 from streams.web.middleware import CALLER, TEAMS, client_of, sees_all
-from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.page_sessions import PageSessions
 from streams.web.panels import dashboards, panel_answer
 from streams.web.parameters import instant, known_alert, parameters
-from streams.web.prices import PriceEndpoint
+from streams.web.parts import Parts
 from streams.web.query import query
-from streams.web.query_service import QueryService
-from streams.web.receivers import ReceiverEndpoint
 from streams.web.scopes import ALL, CONTROL_SCOPES, Caller, Scope
-from streams.web.security import Needed, RequestGuard
-from streams.web.server_metrics import ServerFacts
-from streams.web.sign_in.endpoint import SignInEndpoint
-from streams.web.store_reader import StoreReader
-from streams.web.stream import Broadcaster
-from streams.web.tables import Tables
+from streams.web.security import Needed
 from streams.web.team_answers import TeamAnswers, TeamHandlers, Teams
 from streams.web.token_endpoint import TokenEndpoint
 from streams.worker.health.worker_status import Check
@@ -70,68 +48,6 @@ OPEN: Final = None
 #: What any of its kinds needs; each is judged once its kind is known.
 CONTROLS: Final = frozenset(CONTROL_SCOPES.values())
 ANY: Final = ALL
-
-
-@dataclass(frozen=True)
-class ReadParts:
-    """Those of the parts that show rows of a reader: of all, or of some teams alone."""
-
-    figures: ApiFigures
-    job_list: JobList
-    details: Details
-    experiments: Experiments
-    alerts: AlertHistory
-    budgets: BudgetDetails
-
-    @classmethod
-    def of(
-        cls,
-        reader: StoreReader,
-        now_ms: Callable[[], int],
-        wall_ms: Callable[[], int],
-        docs_url: str,
-        stored: StoredJobs | None = None,
-    ) -> ReadParts:
-        """They as made of the rows of a reader; `stored`: what was read of all jobs by others."""
-        figures = ApiFigures(reader, now_ms, wall_ms)
-        return cls(
-            figures,
-            JobList(reader, figures),
-            Details(reader, figures, stored),
-            Experiments(reader, figures),
-            AlertHistory(reader, figures, docs_url),
-            BudgetDetails(reader, figures),
-        )
-
-
-@dataclass(frozen=True)
-class Parts(ReadParts):
-    """What the routes are built from."""
-
-    health: Health
-    broadcaster: Broadcaster
-    queries: QueryService
-    estimates: StoreReader
-    tables: Tables
-    meter: MeterReport
-    assets: Mapping[str, Asset]
-    guard: RequestGuard
-    version: str
-    audit: Callable[[], LastAudit]
-    speed: float  # of the meter's clock; 1 except in the demo, and 0 where nobody meters
-    edge: Callable[[], ServerFacts]
-    controls: ControlEndpoint
-    prices: PriceEndpoint
-    ingest: IngestEndpoint
-    hooks: HookEndpoint
-    otlp: OtlpEndpoint
-    receivers: ReceiverEndpoint
-    act_links: ActLinkEndpoint
-    bills: BillEndpoint
-    sign_in: SignInEndpoint
-    calendar: Calendar  # the usual one
-    of_teams: Callable[[Teams], Parts]  # the same, made of rows of these teams alone
-    partial: str = ""  # whose rows alone they are made of; "": of all
 
 
 class Route(NamedTuple):

@@ -37,12 +37,13 @@ from streams.web.listener import Listener, ListenerOptions
 from streams.web.meter import MeterReport
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.otlp.endpoint import OtlpEndpoint
+from streams.web.parts import Parts, ReadParts
 from streams.web.prices import PriceEndpoint
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
 from streams.web.refused_requests import RefusedRequests
-from streams.web.routes import Parts, ReadParts, Routes
+from streams.web.routes import Routes
 from streams.web.scopes import IssuedRecords
 from streams.web.security import Needed, RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts

@@ -49,7 +49,7 @@ def test_a_price_that_moves_too_far_waits_for_another_person(running: Running) -
     ):
         time.sleep(1.1)
         status, asked = running.ask(
-            "POST", PATH, ada, {"prices": [price("1", "other"), jump], "comment": "new"}
+            "POST", PATH, ada, {"prices": [price("5", "other"), jump], "comment": "new"}
         )
         assert (status, asked.get("kind")) == (202, "request"), (jump, asked)
         assert "h100 moves more than 3 times" in asked["second_person"]
@@ -68,7 +68,7 @@ def test_a_price_that_moves_too_far_waits_for_another_person(running: Running) -
     status, done = running.ask("POST", "/api/v1/approvals", bob, {"id": asked["name"]})
     assert (status, done["by"], done["prices"]) == (202, "token/ada, confirmed by token/bob", 2), done
     until_stored(running, ada, ["100", "7.5"])
-    until_stored(running, ada, ["1"], "other")
+    until_stored(running, ada, ["5"], "other")
     rows: list[dict[str, Any]] = []
     while not rows:
         found = running.until(200, "GET", "/api/v1/changes?kind=deed", bob)["changes"]
@@ -80,10 +80,10 @@ def test_a_price_that_moves_too_far_waits_for_another_person(running: Running) -
 def test_a_shared_token_skips_it_and_says_so(running: Running) -> None:
     admin = (running.data / "token").read_text().strip()
     time.sleep(1.1)
-    running.ask("POST", PATH, admin, {"prices": [price("1", "solo")]})
-    until_stored(running, admin, ["1"], "solo")
+    running.ask("POST", PATH, admin, {"prices": [price("4", "solo")]})
+    until_stored(running, admin, ["4"], "solo")
     time.sleep(1.1)
-    status, found = running.ask("POST", PATH, admin, {"prices": [price("9", "solo")]})
+    status, found = running.ask("POST", PATH, admin, {"prices": [price("40", "solo")]})
     assert (status, "shared" in found["second_person"]) == (202, True), found
 
 

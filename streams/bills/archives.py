@@ -116,7 +116,7 @@ def _archive(path: Path) -> zipfile.ZipFile:
 def _opened(shown: str, path: Path, entry: zipfile.ZipInfo) -> IO[bytes]:
     try:
         with _archive(path) as archive:  # the stream keeps the file open
-            return io.BufferedReader(_Unpacked(shown, archive.open(entry)), _BUFFER_BYTES)
+            return io.BufferedReader(_ArchiveEntry(shown, archive.open(entry)), _BUFFER_BYTES)
     except _BROKEN as fault:
         raise _damaged(shown, fault) from None
 
@@ -136,7 +136,7 @@ class _BoundedFile(io.BufferedReader):
         return found
 
 
-class _Unpacked(io.RawIOBase):
+class _ArchiveEntry(io.RawIOBase):
     """An entry as it is unpacked; one that is damaged is refused in words."""
 
     def __init__(self, shown: str, entry: IO[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -10,9 +11,12 @@ import pyarrow as pa
 from schemas.change_tables import CHANGE_SEALS, SCHEMAS
 from schemas.columns import instants
 from sinks.answer import QueryResult
+from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.selfcheck.change_chain import FIRST, ROWS_SQL, Seal, seals_of
 from streams.worker.supervise import keep_doing
+
+logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
 _AT_ONCE: Final = 5_000
@@ -62,7 +66,10 @@ async def keep_sealing(store: SealStore, is_mine: Callable[[], bool], now_ms: Ca
         nonlocal until
         until = seal(store, until, now_ms())
 
-    await keep_doing(
-        "seals", turn, EVERY_S, is_mine,
-        late="the audit trail is not sealed yet", runbook="docs/audit.md#audit-trail",
-    )  # fmt: skip
+    def late(fault: SinkError) -> None:
+        logger.warning(
+            "the audit trail is not sealed yet",
+            extra={"error": str(fault), "runbook": "docs/audit.md#audit-trail"},
+        )
+
+    await keep_doing("seals", turn, EVERY_S, is_mine, late)

@@ -6,15 +6,12 @@ Some of them are done by one worker of all, which `keep_doing` does in a thread 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from sinks.errors import SinkError
 from streams.errors import TrainfareError
 from streams.threads import Threads
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -71,18 +68,16 @@ async def keep_doing(
     turn: Callable[[], None],
     every_s: float,
     is_mine: Callable[[], bool],
-    *,
-    late: str,
-    runbook: str,
+    late: Callable[[SinkError], None],
 ) -> None:
-    """Do `turn` every so often while this worker has the duty; where the store fails, say that it is `late`, and try again."""
+    """Do `turn` every so often while this worker has the duty; where the store fails, say so by `late`, and try again."""
     threads = Threads(name)
     while True:
         if is_mine():
             try:
                 await threads.run(turn)
             except SinkError as fault:
-                logger.warning(late, extra={"error": str(fault), "runbook": runbook})
+                late(fault)
         await asyncio.sleep(every_s)
 
 

@@ -76,7 +76,7 @@ ACROSS_JOBS = {
 def fits(summary: str) -> None:
     assert len(summary) <= SENTENCE_AT_MOST, summary
     assert "\n" not in summary
-    assert not summary.endswith("\u2026"), summary
+    assert not summary.endswith("\u2026"), f"does not fit with names as long as these; say less: {summary}"
 
 
 def speaks(sentence: AlertSentence) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streams.selfcheck.recount.recount import LEDGERS, Difference, Recount, StoredRows, compare
+from streams.selfcheck.recount.recount import LEDGERS, Difference, LedgerRows, Recount, compare
 
 
 @dataclass
@@ -28,7 +28,7 @@ class RecountResult:
         return not (self.differ or self.missing or self.extra)
 
     def add(
-        self, recount: Recount, stored: dict[str, StoredRows], unverifiable: list[str], most: int
+        self, recount: Recount, stored: dict[str, LedgerRows], unverifiable: list[str], most: int
     ) -> None:
         """Add a shard."""
         skip = recount.unsettled | frozenset(unverifiable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -11,11 +12,14 @@ from schemas.balance_table import BALANCE_HOURS, COLUMNS, SCHEMAS
 from schemas.durations import DAY_S
 from sinks.answer import QueryResult
 from sinks.conform import conform
+from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 from streams.costs.day_parts import NODE_HOURS_MAX
 from streams.costs.kept_days import NETTED, Day, days_of, days_sql
 from streams.costs.parts import HourSpan
 from streams.worker.supervise import keep_doing
+
+logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 600.0
 _HOURS: Final = 24
@@ -103,7 +107,10 @@ async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> Non
         nonlocal left
         left = keep_settled(store, left)
 
-    await keep_doing(
-        "balances", turn, EVERY_S, is_mine,
-        late="idle time of days is not kept ready yet: questions about it take longer", runbook="docs/views.md#node_hour_balance",
-    )  # fmt: skip
+    def late(fault: SinkError) -> None:
+        logger.warning(
+            "idle time of days is not kept ready yet: questions about it take longer",
+            extra={"error": str(fault), "runbook": "docs/views.md#node_hour_balance"},
+        )
+
+    await keep_doing("balances", turn, EVERY_S, is_mine, late)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS
 from schemas.tables import JOB_CHECKPOINTS, JOB_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
+from sinks.errors import SinkError
 from sinks.meta import MINUTES_KEPT_FROM, Meta
 from streams.worker.supervise import keep_doing
 
@@ -95,7 +96,10 @@ async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool
                 extra={"table": table, "months": months, "retention_days": days},
             )
 
-    await keep_doing(
-        "retention", turn, EVERY_S, is_mine,
-        late="old minutes are not dropped yet", runbook="docs/backup.md#how-long-minutes-are-kept",
-    )  # fmt: skip
+    def late(fault: SinkError) -> None:
+        logger.warning(
+            "old minutes are not dropped yet",
+            extra={"error": str(fault), "runbook": "docs/backup.md#how-long-minutes-are-kept"},
+        )
+
+    await keep_doing("retention", turn, EVERY_S, is_mine, late)

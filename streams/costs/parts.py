@@ -41,15 +41,21 @@ _PERIODS: Final = {
 #: Of another calendar: the last start of a period that is not after the hour.
 OWN_CELLS: Final = "toDateTime(roundDown(toInt64(toUnixTimestamp(hour)), {starts:Array(Int64)}), 'UTC')"
 HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR sampled_gpu_ms != 0 OR {' + '.join(COSTS)} != 0)"
-#: What may be joined to a row of hours, by the alias under which its columns are named.
+#: What may be joined to a row of hours, by the alias under which its columns are named; `{of}` says of which jobs.
 _JOINS: Final = {
-    "j": "(SELECT job_id, owner, team, project, experiment, labels, state, quality, progress FROM jobs FINAL) AS j ON j.job_id = h.job_id",
-    "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
-    "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL "
+    "j": "(SELECT job_id, owner, team, project, experiment, labels, state, quality, progress FROM jobs FINAL{of}) AS j ON j.job_id = h.job_id",
+    "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL{of}) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
+    "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL{of} "
     "GROUP BY job_id) AS n ON n.job_id = h.job_id",
     "e": "(SELECT job_id, toStartOfHour(toDateTime(time, 'UTC')) AS hour, argMax(expected_usd_per_hour, (time, version)) AS expected "
     "FROM burn_rates WHERE expected_usd_per_hour > 0 GROUP BY job_id, hour) AS e ON e.job_id = h.job_id AND e.hour = h.hour",
 }
+#: All jobs in half the memory: a key of 16 bytes, of which two jobs have the same as good as never, and one text for each team.
+_ALL_JOBS: Final = (
+    "(SELECT sipHash128(job_id) AS job_key, "
+    + ", ".join(f"toLowCardinality({level}) AS {level}" for level in JOB_LEVELS)
+    + ", labels, state, quality, progress FROM jobs FINAL) AS j ON j.job_key = sipHash128(h.job_id)"
+)
 
 
 @dataclass(frozen=True)
@@ -154,11 +160,24 @@ def _conditions(
         yield is_named
 
 
-def joins(*expressions: str) -> str:
-    """The joins that the expressions need, and no other."""
+def jobs_of(span: HourSpan, parameters: Parameters) -> str:
+    """The condition that a job has an hour in a span."""
+    bounds = " AND ".join(between(span, "hour", parameters)) or "1"
+    return f" WHERE job_id IN (SELECT job_id FROM job_hours WHERE {bounds})"
+
+
+def joins(*expressions: str, of: str = "", is_compact: bool = False) -> str:
+    """The joins that the expressions need, and no other.
+
+    Args:
+        expressions: What refers to the tables by their aliases.
+        of: The condition of `jobs_of`; empty: all jobs are looked up.
+        is_compact: Whether memory matters more than time.
+    """
+    tables = {**_JOINS, "j": _ALL_JOBS} if is_compact else _JOINS
     return "".join(
-        f"\n    LEFT ANY JOIN {table}"
-        for alias, table in _JOINS.items()
+        f"\n    LEFT ANY JOIN {table.format(of=of)}"
+        for alias, table in tables.items()
         if any(re.search(rf"\b{alias}\.", each) for each in expressions)
     )
 

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
-from streams.costs.day_parts import MetricRows, Steps
+from streams.costs.day_parts import MetricRows, Row, Steps
 from streams.costs.idle import idle_steps
+from streams.costs.job_parts import JobPart, job_parts
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HAS_HOURS,
@@ -20,6 +21,7 @@ from streams.costs.parts import (
     Parameters,
     extent_ms_sql,
     hour_conditions,
+    jobs_of,
     joins,
     level_columns,
     listed,
@@ -45,16 +47,17 @@ _SPAN: Final = f"""SELECT toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp
 FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS} AND {{months}}"""
 
 
-def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> tuple[str, Parameters]:
-    """The statement and its parameters, of any metric but M3, for the hours [begin_ms, end_ms); None: without bound.
+def cost_sql(request: CostRequest, part: JobPart) -> tuple[str, Parameters]:
+    """The statement and its parameters, of any metric but M3, for the hours of a part.
 
     Its columns are `level_0`, `level_1`, ... in the order of `request.by`, `period_start`, `cost_usd`, the metric's.
     One row more than the limit says that there are more.
     """
-    span = HourSpan(begin_ms, end_ms)
     if request.metric in TRAFFIC_METRICS:
-        return traffic_sql(request, span)
+        return traffic_sql(request, part)
+    span = part.span
     parameters = parameters_of(request, span)
+    of = jobs_of(span, parameters) if part.has_own_jobs else ""
     metric = METRICS[request.metric]
     columns, more, sums = metric.columns, metric.apart, metric.sums
     if request.expected:
@@ -76,7 +79,7 @@ FROM
 (
     SELECT {listed(*apart)},
         {listed(SUMS, *sums)}
-    FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{joins(*apart, *sums)}
+    FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{joins(*apart, *sums, of=of, is_compact=part.is_compact)}
     GROUP BY {names_in(apart)}
 ) AS cells
 GROUP BY {names_in([*levels, period_of(request)])}
@@ -125,8 +128,15 @@ def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -
         end_ms = max(int(str(last_ms)) + HOUR_MS, begin_ms) if end_ms is None else end_ms
     if request.metric is Metric.m3:
         return (yield from idle_steps(request, HourSpan(begin_ms, end_ms)))
-    answer = yield cost_sql(request, begin_ms, end_ms)
-    return MetricRows(answer.names, list(answer.rows()))
+    names: tuple[str, ...] = ()
+    rows: list[Row] = []
+    for part in (yield from job_parts(request, HourSpan(begin_ms, end_ms))):
+        answer = yield cost_sql(request, part)
+        names = answer.names
+        rows += answer.rows()
+        if len(rows) > request.limit:
+            break
+    return MetricRows(names, rows)
 
 
 def compared_steps(request: CostRequest) -> Steps[MetricRows]:

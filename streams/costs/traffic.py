@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from streams.costs.job_parts import JobPart
 from streams.costs.metrics import TOTAL
 from streams.costs.parts import (
-    HourSpan,
     Parameters,
     hour_conditions,
+    jobs_of,
     joins,
     level_columns,
     listed,
@@ -49,13 +50,15 @@ _TRAFFIC: Final = (
 )
 
 
-def traffic_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
+def traffic_sql(request: CostRequest, part: JobPart) -> tuple[str, Parameters]:
     """The statement and its parameters; its columns begin as those of `cost_sql`.
 
     Where levels of traffic are asked for, each cell costs what its traffic does, per hour of run time of its other levels;
     otherwise it costs everything. Price fields are not known of traffic: with them, its columns are left out.
     """
+    span = part.span
     parameters = parameters_of(request, span)
+    of = jobs_of(span, parameters) if part.has_own_jobs else ""
     component = _COMPONENTS[request.metric]
     places = list(enumerate(request.by))
     levels = level_columns(places, parameters)
@@ -66,7 +69,7 @@ def traffic_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
     hours = f"""(
     SELECT {listed(*shared, period)}, sum({TOTAL}) AS all_cost,
         sum(toDecimal128(h.{component}_cost_usd, 9)) AS component_cost, sum(h.wall_clock_ms) AS wall_ms
-    FROM (SELECT * FROM job_hours FINAL WHERE {hour_conditions(request, span, parameters)}) AS h{joins(*shared)}
+    FROM (SELECT * FROM job_hours FINAL WHERE {hour_conditions(request, span, parameters)}) AS h{joins(*shared, of=of, is_compact=part.is_compact)}
     GROUP BY {keys}
 ) AS w"""
     cost, all_cost, columns, tables = "w.component_cost", "w.all_cost", "", hours
@@ -74,7 +77,7 @@ def traffic_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
         where = minute_conditions(request, span, parameters)
         traffic = f"""(
     SELECT {listed(*levels, period, _COST, *_SUMS[request.metric])}
-    FROM {_TRAFFIC.format(component=component, where=where)}{joins(*levels)}
+    FROM {_TRAFFIC.format(component=component, where=where)}{joins(*levels, of=of, is_compact=part.is_compact)}
     GROUP BY {names_in([*levels, period])}
 ) AS t"""
         tables = f"{hours}\nLEFT ANY JOIN {traffic} USING ({keys})"

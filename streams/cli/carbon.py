@@ -9,13 +9,21 @@ from typing import Annotated, Final
 import typer
 
 from streams.cli.lists import load_files
-from streams.cli.options import DataOption, UrlOption, levels_of
+from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.carbon import LEVELS, cells
-from streams.costs.request import Period
+from streams.costs.request import Period, calendar_of
 
 _WANTED: Final = "name a file of carbon intensities with the columns hour,region,g_per_kwh"
 
@@ -40,21 +48,23 @@ def show(
             metavar="LEVEL[,LEVEL]", help="region (default), team, project, owner, job_id; may be repeated."
         ),
     ] = None,
-    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.month,
     from_: FromOption = "",
     to: ToOption = "",
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
+    tz: TzOption = "",
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show energy, its CO2 equivalent and its cost; energy without an intensity stands apart."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = asked.hours(SystemClock().now_ms())
+    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
+    span = asked.hours(SystemClock().now_ms(), calendar)
     with reader_for(data, url) as store:
-        found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit))
+        found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
     write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

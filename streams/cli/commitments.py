@@ -9,13 +9,21 @@ from typing import Annotated, Final
 import typer
 
 from streams.cli.lists import load_files
-from streams.cli.options import DataOption, UrlOption, levels_of
+from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.commitments import LEVELS, MONEY, cells, coverage
-from streams.costs.request import Period
+from streams.costs.request import Period, calendar_of
 
 _WANTED: Final = "name a file of commitments (docs/commitments.md)"
 _MONEY: Final = frozenset((*MONEY, "covered_list_usd", "eligible_list_usd"))
@@ -44,7 +52,7 @@ def show(
             help="commitment_id (default), kind, provider, team, source; may be repeated.",
         ),
     ] = None,
-    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.month,
     covered: Annotated[
         bool, typer.Option("--coverage", help="How much of the use is covered, instead.")
     ] = False,
@@ -53,16 +61,18 @@ def show(
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
+    tz: TzOption = "",
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what commitments cost, and what of it was used and unused; or with --coverage what they cover."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = asked.hours(SystemClock().now_ms())
+    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
+    span = asked.hours(SystemClock().now_ms(), calendar)
     levels = levels_of(by, LEVELS, LEVELS[0])
     with reader_for(data, url) as store:
-        steps = coverage(per, span) if covered else cells(levels, per, span, limit)
+        steps = coverage(per, span, calendar) if covered else cells(levels, per, span, limit, calendar)
         found = store.answered(steps)
     if not found.rows:
         sys.stderr.write(

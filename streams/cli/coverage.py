@@ -7,19 +7,27 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.options import DataOption, UrlOption
+from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.owner_shares import cells
 from streams.costs.owner_shares import worst as worst_sources
-from streams.costs.request import Period
+from streams.costs.request import Period, calendar_of
 
 
 def coverage(
     data: DataOption = None,
-    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.month,
+    per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.month,
     worst: Annotated[
         bool, typer.Option("--worst", help="Where cost without a name comes from, instead.")
     ] = False,
@@ -28,15 +36,17 @@ def coverage(
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
+    tz: TzOption = "",
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="With --worst: rows of each name.")] = 10,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show the share of cost with owner, team, project and cost centre over time, or its worst sources."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = asked.hours(SystemClock().now_ms())
+    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
+    span = asked.hours(SystemClock().now_ms(), calendar)
     with reader_for(data, url) as store:
-        steps = worst_sources(span, limit) if worst else cells(per, span)
+        steps = worst_sources(span, limit) if worst else cells(per, span, calendar)
         found = store.answered(steps)
     if not found.rows:
         said = "all cost names owner, team, project and cost centre" if worst else "no cost"

@@ -8,14 +8,23 @@ from typing import Annotated, Final
 
 import typer
 
-from streams.cli.options import DataOption, UrlOption
+from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import Reader, reader_for
-from streams.cli.spans import AskedSpan, FromOption, LastOption, LastWeekOption, MonthOption, ToOption
+from streams.cli.spans import (
+    AskedSpan,
+    FromOption,
+    LastOption,
+    LastWeekOption,
+    MonthOption,
+    ToOption,
+    TzOption,
+)
 from streams.clock import SystemClock
 from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
 from streams.costs.parts import HourSpan
+from streams.costs.request import calendar_of
 from streams.costs.savings import NAMES, SPOT_JOBS, spot_rows
 from streams.costs.savings import savings as savings_of
 from streams.errors import WrongUseError
@@ -31,6 +40,7 @@ def savings(
     last: LastOption = "",
     last_week: LastWeekOption = False,
     month: MonthOption = "",
+    tz: TzOption = "",
     spot: Annotated[bool, typer.Option(help="What jobs on spot saved, too; each takes some ms.")] = True,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
     url: UrlOption = None,
@@ -38,7 +48,8 @@ def savings(
 ) -> None:
     """Show what idle nodes and unused GPUs cost, and what jobs on spot saved, with the evidence."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    span = asked.hours(SystemClock().now_ms())
+    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
+    span = asked.hours(SystemClock().now_ms(), calendar)
     with reader_for(data, url) as store:
         rows, hours = store.answered(savings_of(span))
         made = _spot(store, span, hours) if spot else []

@@ -8,8 +8,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
+from streams.calendar import PLAIN, Calendar
+from streams.costs.cell_starts import cell_starts
 from streams.costs.day_parts import MetricRows, Row, Steps
-from streams.costs.idle_nodes import ALL_ROWS, SPAN, START, bounds_of
+from streams.costs.idle_nodes import ALL_ROWS, SPAN, bounds_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
 
@@ -42,32 +44,43 @@ FROM (
 <grouped>
 """
 
+#: All that its statements read.
+_COVERED_HOURS: Final = "(SELECT hour FROM job_hours UNION ALL SELECT toStartOfHour(charge_period_start) FROM bill_lines) AS known"
 
-def cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
-    """Ask what commitments cost, by levels and periods: what was most unused first."""
-    start = START.get(per)
-    keys = (*(("period_start",) if start else ()), *levels)
-    first = f"{start} AS period_start, " if start else ""
+
+def cells(
+    levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL_ROWS, calendar: Calendar = PLAIN
+) -> Steps[MetricRows]:
+    """Ask what commitments cost, by levels and periods of a calendar: what was most unused first.
+
+    Raises:
+        WrongUseError: The span has too many periods.
+    """
+    starts = yield from cell_starts(per, span, calendar, "commitment_hours")
+    keys = (*starts.keys, *levels)
     sums = ", ".join(f"sum({name}) AS {name}" for name in MONEY)
-    sql = f"SELECT {first}{', '.join(levels)}, {sums} FROM commitment_hours WHERE {SPAN} GROUP BY {', '.join(keys)}"
-    found = yield sql, bounds_of(span)
+    sql = f"SELECT {starts.column}{', '.join(levels)}, {sums} FROM commitment_hours WHERE {SPAN} GROUP BY {', '.join(keys)}"
+    found = yield sql, bounds_of(starts.span) | starts.parameters
     width, periods = len(keys), len(keys) - len(levels)
     rows: list[Row] = [(*row, _ratio(row[width + 1], row[width])) for row in found.rows()]
     rows.sort(key=lambda row: (row[:periods], -row[width + 2], row[periods:width]))
-    return MetricRows((*keys, *MONEY, "utilization_ratio"), rows[:limit])
+    return MetricRows((*keys, *MONEY, "utilization_ratio"), starts.named(rows[:limit]))
 
 
-def coverage(per: Period, span: HourSpan) -> Steps[MetricRows]:
-    """Ask how much of the use commitments cover, by periods: of GPU-time by a file, of list cost by bills."""
-    start = START.get(per)
-    width = 1 if start else 0
+def coverage(per: Period, span: HourSpan, calendar: Calendar = PLAIN) -> Steps[MetricRows]:
+    """Ask how much of the use commitments cover, by periods of a calendar: of GPU-time by a file, of list cost by bills.
+
+    Raises:
+        WrongUseError: The span has too many periods.
+    """
+    starts = yield from cell_starts(per, span, calendar, _COVERED_HOURS)
+    width = len(starts.keys)
     sums: dict[tuple[Any, ...], list[Any]] = {}
     for at, statement in ((0, _GPU_COVERED), (2, _USD_COVERED)):
-        period = f"{start} AS period_start, " if start else ""
-        sql = statement.replace("<period>", period).replace(
-            "<grouped>", "GROUP BY period_start" if start else ""
+        sql = statement.replace("<period>", starts.column).replace(
+            "<grouped>", "GROUP BY period_start" if starts.keys else ""
         )
-        answer = yield sql, bounds_of(span)
+        answer = yield sql, bounds_of(starts.span) | starts.parameters
         for row in answer.rows():
             sums.setdefault(row[:width], [0, 0, Decimal(0), Decimal(0)])[at : at + 2] = row[width:]
     rows = [
@@ -90,7 +103,7 @@ def coverage(per: Period, span: HourSpan) -> Steps[MetricRows]:
         "eligible_list_usd",
         "list_coverage_ratio",
     )
-    return MetricRows((*(("period_start",) if start else ()), *names), rows)
+    return MetricRows((*starts.keys, *names), starts.named(rows))
 
 
 def _ratio(part: Any, whole: Any) -> float | None:

@@ -9,23 +9,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
-from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
+from streams.costs.cell_starts import CellStarts, cell_starts
 from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, in_parts
-from streams.costs.parts import OWN_CELLS, HourSpan, Parameters, extent_ms_sql, starts_of
-from streams.costs.request import CostRequest, Metric, Period
+from streams.costs.parts import HourSpan, Parameters
+from streams.costs.request import Period
 
 #: No limit of rows.
 ALL_ROWS: Final = 1_000_000
 LEVELS: Final = ("team", "cluster", "gpu_type", "node")
-#: Start of a period, from an hour; `all` has none.
-START: Final = {
-    Period.hour: "hour",
-    Period.day: "toDate(hour)",
-    Period.week: "toMonday(hour)",
-    Period.month: "toStartOfMonth(hour)",
-}
 MONEY: Final = (
     "node_cost_usd", "job_cost_usd", "idle_cost_usd", "overcommitted_cost_usd", "unattributed_cost_usd"
 )  # fmt: skip
@@ -92,18 +85,10 @@ def cells(
     Raises:
         WrongUseError: The span has too many periods.
     """
-    request = CostRequest(metric=Metric.m3, per=per, calendar=calendar)
-    starts: Parameters = {}
-    if request.has_own_cells:
-        ((first_ms, last_ms),) = (yield extent_ms_sql(request), {}).rows()
-        span = HourSpan(
-            max(span.begin_ms or 0, int(str(first_ms))),
-            min(span.end_ms or ALWAYS_MS, int(str(last_ms)) + HOUR_MS),
-        )
-        starts = starts_of(request, span)
-    start = OWN_CELLS if starts else START.get(per)
+    starts = yield from cell_starts(per, span, calendar)
     found = yield from in_parts(
-        span, lambda part, source: (_sql(levels, start, source), bounds_of(part) | starts)
+        starts.span,
+        lambda part, source: (_sql(levels, starts, source), bounds_of(part) | starts.parameters),
     )
     width = len(found.names) - len(MONEY) - 1
     first = width - len(levels)  # 1 with a period
@@ -112,9 +97,7 @@ def cells(
     rows.sort(key=lambda row: (row[:first], -row[idle_at], row[first:width]))
     names = (*found.names[:width], "paid_node_h", *MONEY, "idle_ratio")
     made = [_finished(row, width) for row in rows[:limit]]
-    if starts:
-        made = [(calendar.iso(round(row[0].timestamp() * 1000)), *row[1:]) for row in made]
-    return MetricRows(names, made)
+    return MetricRows(names, starts.named(made))
 
 
 def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
@@ -147,15 +130,14 @@ def bounds_of(span: HourSpan) -> Parameters:
     return {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
 
 
-def _sql(levels: tuple[str, ...], start: str | None, source: str) -> str:
+def _sql(levels: tuple[str, ...], starts: CellStarts, source: str) -> str:
     """The statement; only names of fixed lists go into it, and the table that has the hours."""
     names = ", ".join(levels)
-    period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
     return f"""
-SELECT {period}{names}, sum(paid_ms) AS paid_ms,
+SELECT {starts.column}{names}, sum(paid_ms) AS paid_ms,
        {", ".join(f"sum({name}) AS {name}" for name in MONEY)}
 FROM {source} AS b WHERE {SPAN}
-GROUP BY {first}{names}
+GROUP BY {", ".join((*starts.keys, names))}
 """
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from schemas.reserved import USERS_JOBS
+from streams.calendar import PLAIN, Calendar
+from streams.costs.cell_starts import cell_starts
 from streams.costs.day_parts import MetricRows, Row, Steps
-from streams.costs.idle_nodes import SPAN, START, bounds_of
+from streams.costs.idle_nodes import SPAN, bounds_of
 from streams.costs.metrics import COSTS
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
@@ -47,20 +49,27 @@ GROUP BY name, source, cluster ORDER BY indexOf({list(NAMES)!r}, name), cost_usd
 """
 
 
-def cells(per: Period, span: HourSpan) -> Steps[MetricRows]:
-    """Ask for the share of cost with each name, by periods."""
-    start = START.get(per)
-    costs = _COSTS.replace("<keys>", f"{start} AS period_start, job_id" if start else "job_id")
-    costs = costs.replace("<groups>", "period_start, job_id" if start else "job_id")
-    first = "period_start, " if start else ""
-    last = "GROUP BY period_start ORDER BY period_start" if start else "HAVING count() > 0"
-    found = yield f"SELECT {first}{_SUMS} FROM {costs} AS s {last}", bounds_of(span)
-    width = 1 if start else 0
+def cells(per: Period, span: HourSpan, calendar: Calendar = PLAIN) -> Steps[MetricRows]:
+    """Ask for the share of cost with each name, by periods of a calendar.
+
+    Raises:
+        WrongUseError: The span has too many periods.
+    """
+    starts = yield from cell_starts(per, span, calendar, "job_hours")
+    costs = _COSTS.replace("<keys>", f"{starts.column}job_id")
+    costs = costs.replace("<groups>", ", ".join((*starts.keys, "job_id")))
+    first = "".join(f"{key}, " for key in starts.keys)
+    last = "GROUP BY period_start ORDER BY period_start" if starts.keys else "HAVING count() > 0"
+    found = yield (
+        f"SELECT {first}{_SUMS} FROM {costs} AS s {last}",
+        bounds_of(starts.span) | starts.parameters,
+    )
+    width = len(starts.keys)
     rows: list[Row] = [
         (*row[: width + 1], *(_shared(part, row[width]) for part in row[width + 1 :])) for row in found.rows()
     ]
     names = tuple(name.replace("_usd", "_ratio") for name in found.names[width + 1 :])
-    return MetricRows((*found.names[: width + 1], *names), rows)
+    return MetricRows((*found.names[: width + 1], *names), starts.named(rows))
 
 
 def worst(span: HourSpan, limit: int) -> Steps[MetricRows]:

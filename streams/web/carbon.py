@@ -21,6 +21,8 @@ async def carbon(request: web.Request, service: QueryService, client: Client) ->
     """
     asked = span_request(request, LEVELS)
     rows = (
-        await made(service, client, cells((asked.level,), asked.per, asked.span, asked.limit + 1))
+        await made(
+            service, client, cells((asked.level,), asked.per, asked.span, asked.limit + 1, asked.calendar)
+        )
     ).records()
     return {**asked.echo(), "rows": rows[: asked.limit], "is_cut": len(rows) > asked.limit}

@@ -22,8 +22,8 @@ async def commitments(request: web.Request, service: QueryService, client: Clien
     asked = span_request(request, LEVELS)
     # One commitment has one owner, who bears what is not used.
     levels = (asked.level, "team") if asked.level == "commitment_id" else (asked.level,)
-    rows = await made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1))
-    covered = await made(service, client, coverage(asked.per, asked.span))
+    rows = await made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar))
+    covered = await made(service, client, coverage(asked.per, asked.span, asked.calendar))
     return {
         **asked.echo(),
         "rows": rows.records()[: asked.limit],

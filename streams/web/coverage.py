@@ -23,7 +23,7 @@ async def coverage(request: web.Request, service: QueryService, client: Client) 
         ApiError: A parameter is wrong, or a query failed.
     """
     asked = span_request(request, _ALL)
-    shares = await made(service, client, cells(asked.per, asked.span))
+    shares = await made(service, client, cells(asked.per, asked.span, asked.calendar))
     found = await made(service, client, worst(asked.span, min(asked.limit, _WORST)))
     return {
         **asked.echo(),

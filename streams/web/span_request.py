@@ -1,4 +1,4 @@
-"""Parameters of the routes that sum hours: a level, the length of a cell, the hours, how many rows."""
+"""Parameters of the routes that sum hours: a level, the length of a cell, the hours, the time zone, how many rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
+from streams.calendar import PLAIN, Calendar
 from streams.costs.parts import HourSpan
-from streams.costs.request import Period, instant_of
+from streams.costs.request import Period, calendar_of, instant_of
 from streams.errors import WrongUseError
 from streams.web.errors import ApiError
 
 _LIMIT: Final = 1_000
 _LIMIT_MAX: Final = 10_000
-_PARAMETERS: Final = ("by", "from", "limit", "per", "to")
+_PARAMETERS: Final = ("by", "from", "limit", "per", "to", "tz")
 
 
 class SpanRequest(NamedTuple):
@@ -24,6 +25,7 @@ class SpanRequest(NamedTuple):
     per: Period
     span: HourSpan
     limit: int
+    calendar: Calendar
 
     def echo(self) -> dict[str, Any]:
         """What the answer says of it."""
@@ -50,9 +52,10 @@ def span_request(request: web.Request, levels: Sequence[str], per: Period = Peri
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= _LIMIT_MAX):
         raise ApiError(400, f"limit: got {limit!r}, expected 1 to {_LIMIT_MAX}")
     try:
-        span = HourSpan(instant_of("from", given.get("from", "")), instant_of("to", given.get("to", "")))
+        calendar = calendar_of("tz", given.get("tz", ""), PLAIN)
+        begin_ms, end_ms = (instant_of(name, given.get(name, ""), calendar) for name in ("from", "to"))
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
-    if span.begin_ms is not None and span.end_ms is not None and span.begin_ms >= span.end_ms:
+    if begin_ms is not None and end_ms is not None and begin_ms >= end_ms:
         raise ApiError(400, "from: must be before to")
-    return SpanRequest(level, Period(length), span, int(limit))
+    return SpanRequest(level, Period(length), HourSpan(begin_ms, end_ms), int(limit), calendar)

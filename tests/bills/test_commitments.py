@@ -17,6 +17,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.bills.commitment_file import MATCH, commitments_of, load_commitments
 from streams.bills.files import BillFile
 from streams.bills.lists import ListLoaded
+from streams.calendar import Calendar
 from streams.costs.commitments import cells, coverage
 from streams.costs.day_parts import answered
 from streams.costs.parts import HourSpan
@@ -162,6 +163,11 @@ def test_a_day_of_25_hours_costs_25_hours(store: ClickHouseStore, tmp_path: Path
     assert dicts(store, "SELECT count() AS hours, sum(cost_usd) AS usd FROM commitment_use") == [
         {"hours": 25, "usd": Decimal("37.5")}
     ]
+    berlin = Calendar(zone="Europe/Berlin")
+    (day,) = asked(store, cells(("team",), Period.day, ALL, calendar=berlin))
+    assert (day["period_start"], day["cost_usd"]) == ("2026-10-25T00:00:00+02:00", Decimal("37.5"))
+    (covered,) = asked(store, coverage(Period.day, ALL, berlin))
+    assert (covered["period_start"], covered["gpu_h"]) == ("2026-10-26T00:00:00+01:00", 1)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,21 @@ def test_carbon_is_energy_times_the_intensity_of_its_hour_and_region(data: Path)
     assert Decimal(eu["cost_usd"]) == Decimal("1.08")
 
 
+def test_days_of_another_zone_sum_to_the_same(data: Path) -> None:
+    """02:00 of UTC is 11:00 in Tokyo, 16:00 the day before in Honolulu: one day each."""
+    zones = {"Asia/Tokyo": "2026-10-01T00:00:00+09:00", "Pacific/Honolulu": "2026-09-30T00:00:00-10:00"}
+    for zone, start in zones.items():
+        for words, usd in (
+            (("coverage",), "10.80719988"),
+            (("carbon", "show", "--by", "region"), "1.20719988"),
+        ):
+            rows = said(data, *words, "--per", "day", "--tz", zone)
+            assert {row["period_start"] for row in rows} == {start}
+            assert sum(Decimal(row["cost_usd"]) for row in rows) == Decimal(usd)
+    rows = said(data, "savings", "--no-spot", "--from", "2026-10-01", "--tz", "Pacific/Honolulu")
+    assert rows == []  # its first of October begins at 10:00 of UTC
+
+
 def test_the_same_however_the_log_is_cut(data: Path, tmp_path: Path) -> None:
     shuffled = LOG[:]
     random.Random(46).shuffle(shuffled)

@@ -17,6 +17,7 @@ from streams.calendar import PERS, PLAIN, Calendar
 from streams.costs.answer import CostRows, cost_steps
 from streams.costs.day_parts import answered
 from streams.costs.idle_nodes import cells
+from streams.costs.owner_shares import cells as shares
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, request_of
 from streams.errors import WrongUseError
@@ -101,6 +102,14 @@ def test_cells_of_a_zone_are_those_of_its_calendar_and_sum_to_the_total(
     assert sum(by_day.values()) == whole["cost_usd"]
     apart = asked(store, per=per, tz=zone, by="cluster").rows
     assert sum(row["cost_usd"] for row in apart) == whole["cost_usd"]
+
+
+@pytest.mark.parametrize("zone", ODD[:4])
+def test_shares_of_owners_are_of_the_same_cells(store: ClickHouseStore, paid: Paid, zone: str) -> None:
+    found = answered(shares(Period.day, HourSpan(None, None), Calendar(zone=zone)), store.ask).records()
+    assert {datetime.fromisoformat(row["period_start"]).date(): row["cost_usd"] for row in found} == oracle(
+        paid, zone, "day"
+    )
 
 
 def test_a_date_is_the_first_instant_of_the_zones_day(store: ClickHouseStore, paid: Paid) -> None:

@@ -15,7 +15,10 @@ from streams.cli.spans import TzOption
 from streams.costs.what_if import PriceSource
 from streams.estimate.prices import STORED_PRICES, price_book
 
-_MONEY: Final = ("spent_usd", "forecast_usd", "low_usd", "high_usd", "what_if_usd")
+_MONEY: Final = ("spent_usd", "planned_usd", "forecast_usd", "low_usd", "high_usd", "what_if_usd")
+
+#: Shown where something is planned.
+_PLANNED: Final = "planned_usd"
 
 
 def forecast(
@@ -62,7 +65,8 @@ def forecast(
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
-    columns = (by, *(name for name in _MONEY if name in found["total"]), "budgets")
+    shown = (name for name in _MONEY if name in found["total"] and (name != _PLANNED or found["total"][name]))
+    columns = (by, *shown, "budgets")
     is_table = form is OutputFormat.table
     lines = [*found["rows"], {by: "(all)" if is_table else "", **found["total"]}]
     write(Grid(columns, [[_cell(name, line, is_table=is_table) for name in columns] for line in lines]), form)

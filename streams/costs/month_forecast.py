@@ -32,6 +32,7 @@ from streams.costs.forecast import (
 )
 from streams.costs.metrics import TOTAL
 from streams.costs.parts import HourSpan, Parameters, hour_conditions, joins, level_columns
+from streams.costs.planned_runs import planned_steps
 from streams.costs.request import JOB_LEVELS, CostRequest, calendar_of, request_of
 from streams.costs.sql import span_steps
 from streams.costs.what_if import NO_CHANGE, NotForecastError, PriceSource, WhatIf, changes_steps
@@ -119,6 +120,7 @@ def forecast_steps(request: ForecastRequest, as_of_ms: int, prices: PriceSource)
     series, spent = yield from _hours(request, begin_ms, until_ms, known.first_s * 1000)
     lasting = yield from _left(request, until_ms)
     limits = yield from _budgets(request, until_ms)
+    planned = yield from planned_steps(request.by, request.where, until_ms, end_ms)
     changes = yield from changes_steps(request.what_if, request.by, request.where, until_ms, prices)
     offset_h = round((calendar.local(until_ms).utcoffset() or timedelta()).total_seconds() / 3600)
     first_hour, left_h = until_ms // HOUR_MS + offset_h, (end_ms - until_ms) // HOUR_MS
@@ -134,11 +136,17 @@ def forecast_steps(request: ForecastRequest, as_of_ms: int, prices: PriceSource)
     of_all = lasting.get(None, USUAL_LEFT_H)
     own = bounds_of(misses(whole, first_hour, days, of_all), len(whole))
     rest_of_all = _rest(whole, first_hour, left_h, own, of_all)
-    total = _row(sum(spent.values(), Decimal(0)), rest_of_all)
+    total = _row(sum(spent.values(), Decimal(0)), rest_of_all, sum(planned.values(), Decimal(0)))
     rows = []
+    # Who has a plan alone has it as forecast.
+    series |= {name: np.zeros(past_h) for name in planned.keys() - series.keys()}
     for name, past in series.items():
         rest = _rest(past, first_hour, left_h, bounds, lasting.get(name, USUAL_LEFT_H))
-        row = _row(spent[name], within(rest, rest_of_all) if rest and rest_of_all else rest)
+        row = _row(
+            spent.get(name, Decimal(0)),
+            within(rest, rest_of_all) if rest and rest_of_all else rest,
+            planned.get(name, Decimal(0)),
+        )
         rows.append(
             {request.by: name, **row, **changes.row(name, row), "budgets": _beside(limits.get(name, ()), row)}
         )
@@ -171,14 +179,15 @@ def _rest(
     return rest_of(past, first_hour, left_h, bounds, lasting_h) if len(past) >= LEAST_H else None
 
 
-def _row(spent: Decimal, rest: Rest | None) -> dict[str, Any]:
-    """A subject's month in dollars."""
+def _row(spent: Decimal, rest: Rest | None, planned: Decimal) -> dict[str, Any]:
+    """A subject's month in dollars; what is planned is known, and moves the range as a whole."""
+    known = {"spent_usd": spent, "planned_usd": planned.quantize(_CENTS)}
     if rest is None:
-        return {"spent_usd": spent, "forecast_usd": None, "low_usd": None, "high_usd": None}
+        return {**known, "forecast_usd": None, "low_usd": None, "high_usd": None}
     return {
-        "spent_usd": spent,
+        **known,
         **{
-            name: (spent + Decimal(value)).quantize(_CENTS)
+            name: (spent + planned + Decimal(value)).quantize(_CENTS)
             for name, value in (
                 ("forecast_usd", rest.expected),
                 ("low_usd", rest.low),

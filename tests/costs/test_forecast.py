@@ -98,17 +98,15 @@ def test_the_same_of_real_jobs() -> None:
 def event(topic: str, at_ms: int, **value: object) -> str:
     body = {
         "source": "t",
-        "id": f"{at_ms}-{value.get('job_id')}-{value.get('sku')}",
+        "id": f"{at_ms}-{value.get('job_id')}-{value.get('sku')}-{value.get('name')}",
         "time_ms": at_ms,
         **value,
     }
     return json.dumps({"topic": topic, "value": body}) + "\n"
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def replayed(root: Path, *more: str) -> Path:
     """Team vision holds a GPU at $2 all the time, speech one at $3 for 12 h a day; on 10 September at noon; spot of the first costs a quarter."""
-    root = tmp_path_factory.mktemp("forecast")
     common: dict[str, Any] = {"component": "gpu", "per": "gpu_hour", "effective_ms": 0}
     on_demand = {"gpu_count": 1, "purchase": "on_demand"}
     lines = [
@@ -127,7 +125,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         if day < 9:
             lines.append(event("jobs", at_ms + 12 * HOUR_MS, job_id=f"s{day}", type="completed"))
-    lines.append(event("jobs", T0_MS + 9 * DAY_MS + 12 * HOUR_MS, job_id="s9", type="completed"))
+    lines += [event("jobs", T0_MS + 9 * DAY_MS + 12 * HOUR_MS, job_id="s9", type="completed"), *more]
     (root / "events.jsonl").write_text("".join(lines))
     done = trainfare(
         "replay",
@@ -139,6 +137,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.code == 0, done.err
     return root / "meter"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replayed(tmp_path_factory.mktemp("forecast"))
 
 
 def asked(data: Path, *words: object) -> Any:
@@ -230,3 +233,46 @@ def test_unknown_parameters_are_named() -> None:
         forecast_request({"per": ["day"]})
     with pytest.raises(WrongUseError, match="by: given twice"):
         forecast_request({"by": ["team", "owner"]})
+
+
+def plan(name: str, usd: str, from_h: float, until_h: float, **match: str) -> str:
+    """A planned rate from so many hours after 10 September at noon."""
+    noon_ms = T0_MS + 9 * DAY_MS + 12 * HOUR_MS
+    hours = {"from_ms": round(noon_ms + from_h * HOUR_MS), "until_ms": round(noon_ms + until_h * HOUR_MS)}
+    return event("controls", T0_MS, kind="planned", name=name, usd_per_hour=usd, **hours, **match)
+
+
+def test_planned_runs_of_next_week_raise_the_forecast(data: Path, tmp_path: Path) -> None:
+    """Those that have not begun, once, in the rest of the month, for the team that they or their job name."""
+    planned = replayed(
+        tmp_path,
+        plan("a", "5", 168, 192.5, job_id="wide", team="vision"),
+        plan("b", "7", 180, 193, job_id="wide", team="vision"),  # for half an hour more: a comes first
+        plan("c", "1000000", -24, 400, job_id="v"),  # runs already: it is in the level
+        plan("d", "2", 492 - 10, 492 + 100, job_id="queued"),  # ten hours of this month
+        plan("e", "3", 100, 110, job_id="new", team="video"),
+        plan("f", "9", 100, 110, team="speech"),  # of each job of a team: nobody knows how many
+        plan("g", "4", 100, 110, job_id="gone", team="vision"),
+        plan("g", "4", -20, -10, job_id="gone", team="vision").replace('"id": "', '"id": "newer-'),  # the newest of a name holds
+        event("jobs", T0_MS + 9 * DAY_MS + 12 * HOUR_MS, job_id="queued", type="queued", team="speech"),
+    )  # fmt: skip
+    before, after = asked(data), asked(planned)
+    extra = {
+        "vision": Decimal("5") * Decimal("24.5") + Decimal("7") / 2,
+        "speech": Decimal(20),
+        "video": Decimal(30),
+    }
+    was = {row["team"]: row for row in before["rows"]}
+    for row in after["rows"]:
+        assert Decimal(row["planned_usd"]) == extra[row["team"]]
+        for name in ("forecast_usd", "low_usd", "high_usd"):
+            old = Decimal(was[row["team"]][name]) if row["team"] in was else Decimal(0)
+            assert Decimal(row[name]) - old == extra[row["team"]], (row["team"], name)
+    assert {row["team"] for row in after["rows"]} == set(extra)
+    for name in ("forecast_usd", "low_usd", "high_usd"):
+        moved = Decimal(after["total"][name]) - Decimal(before["total"][name])
+        assert moved == sum(extra.values()) == Decimal(after["total"]["planned_usd"])
+    (only,) = asked(planned, "--where", "team=video")["rows"]
+    assert Decimal(only["planned_usd"]) == 30
+    shown = trainfare("forecast", "--data", planned).out.splitlines()[0].split()
+    assert shown[:3] == ["team", "spent_usd", "planned_usd"]

@@ -12,6 +12,12 @@ KEY_PREFIX: Final = b"request/"
 _FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment"})
 
 
+#: What a request may be about beside a kind of control: whether actions of budgets are sent. Its newest record counts.
+ACTIONS: Final = "actions"
+ACTIONS_KEY: Final = KEY_PREFIX + ACTIONS.encode()
+LIVE: Final = "live"
+
+
 class WaitingRequest(NamedTuple):
     """A control that somebody asked for; `until_ms` is when it is too late to confirm it."""
 
@@ -33,6 +39,13 @@ def waiting_request(event: ControlEvent) -> WaitingRequest:
     return WaitingRequest(
         event.name, value["control"], value["by"], value["until_ms"], value.get("confirmed_by", "")
     )
+
+
+def are_actions_confirmed(requests: Mapping[bytes, ControlEvent]) -> bool:
+    """Whether a second person has confirmed that actions of budgets are sent, and nobody has taken that back."""
+    event = requests.get(ACTIONS_KEY)
+    found = None if event is None else waiting_request(event)
+    return found is not None and bool(found.confirmed_by) and found.control.get("mode") == LIVE
 
 
 def check_request(value: Mapping[str, object]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from schemas.durations import DAY_MS
 from schemas.events import ControlEvent
+from schemas.validate_requests import are_actions_confirmed
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
@@ -135,9 +136,9 @@ def notifier_of(
 
 
 def requester_of(
-    settings: Settings, store: Store, clock: Clock
+    settings: Settings, store: Store, clock: Clock, is_confirmed: Callable[[], bool]
 ) -> Callable[[RuleRowWriter], ActionRequester]:
-    """A function that makes what asks for the actions of budgets."""
+    """A function that makes what asks for the actions of budgets; `is_confirmed`: whether they may be sent."""
     actions, alerts = settings.actions, settings.alerts
     secret = actions.webhook_secret or alerts.webhook_secret
     options = ActionOptions(
@@ -149,7 +150,7 @@ def requester_of(
         max_attempts=alerts.max_attempts,
     )
     sender = Sender(ReceiverGuard(alerts.allow_hosts), timeout_ms=alerts.timeout_ms)
-    return lambda writer: ActionRequester(store, writer, sender, options, clock)
+    return lambda writer: ActionRequester(store, writer, sender, options, clock, is_confirmed=is_confirmed)
 
 
 def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
@@ -272,6 +273,14 @@ class Worker:
             shown_settings=shown_settings(self._settings),
         )
 
+    def _may_act(self) -> bool:
+        """Whether actions may be sent: where there are identities, once a second one has confirmed that."""
+        tokens = self._issued()
+        if tokens is None:
+            return False  # they are not read yet
+        has_identities = bool(tokens or self._filed) or self._settings.sign_in.is_on
+        return not has_identities or are_actions_confirmed(self._requests())
+
     def _verdict(self) -> Verdict | None:
         return None if self._audit is None else self._audit.last
 
@@ -348,7 +357,7 @@ class Worker:
             worker.shard_manager.reference,
             worker.shard_manager.checkpointer.alert_sink,
             self._clock,
-            requester_of(self._settings, store, MessageTime(self._clock)),
+            requester_of(self._settings, store, MessageTime(self._clock), self._may_act),
             links=links_of(self._settings),
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
         )

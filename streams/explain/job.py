@@ -10,7 +10,7 @@ from typing import Final
 from schemas.reserved import is_canary_job
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.intervals import Interval, exact, merged, total_usd
-from streams.explain.stored import StoredJobs, StoredRows
+from streams.explain.stored import ExplainedStore, StoredJobs
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
 # The views exclude the canary, but an operator paged by it needs its explanation.
@@ -65,7 +65,7 @@ class Explanation:
 
 
 def explained(
-    store: StoredRows,
+    store: ExplainedStore,
     job_id: str,
     *,
     by_minute: bool = False,
@@ -101,14 +101,14 @@ def explained(
 
 
 def state_of(
-    store: StoredRows, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
+    store: ExplainedStore, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
 ) -> JobBlob | None:
     """The job's state as last stored by its shard; None if there is none, or if it is too large to read."""
     return _state(store, job_id, state_max_bytes, StoredJobs() if stored is None else stored)[0]
 
 
 def _state(
-    store: StoredRows, job_id: str, state_max_bytes: int | None, stored: StoredJobs
+    store: ExplainedStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
 ) -> tuple[JobBlob | None, str]:
     """The state, or None and the reason."""
     shard, reason = shard_of(store, job_id, state_max_bytes)
@@ -118,7 +118,7 @@ def _state(
     return state, "no_state" if state is None else ""
 
 
-def shard_of(store: StoredRows, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
+def shard_of(store: ExplainedStore, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
     """The shard that stores the job's state; None and one of `FALLBACKS` where it cannot be read."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
@@ -131,5 +131,5 @@ def shard_of(store: StoredRows, job_id: str, state_max_bytes: int | None) -> tup
     return shard, ""
 
 
-def _records(store: StoredRows, sql: str, **parameters: object) -> list[dict[str, object]]:
+def _records(store: ExplainedStore, sql: str, **parameters: object) -> list[dict[str, object]]:
     return store.ask(sql, parameters).records()

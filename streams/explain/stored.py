@@ -48,7 +48,7 @@ class States(Protocol):
         ...
 
 
-class StoredRows(States, Protocol):
+class ExplainedStore(States, Protocol):
     """What jobs are explained from: the store, or what of it may be read."""
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
@@ -57,7 +57,7 @@ class StoredRows(States, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Unpacked:
+class _UnpackedSnapshot:
     """A snapshot, indexed by job."""
 
     blob: JobsOfChain
@@ -94,7 +94,7 @@ class StoredJobs:
 
     kept_max_bytes: int = KEPT_MAX_BYTES
     fallbacks: dict[str, int] = field(default_factory=dict)
-    _kept: OrderedDict[tuple[int, int], _Unpacked] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[int, int], _UnpackedSnapshot] = field(default_factory=OrderedDict)
     _kept_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -128,7 +128,7 @@ class StoredJobs:
         with self._lock:
             self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
 
-    def _chain(self, store: States, shard: int) -> Iterator[_Unpacked]:
+    def _chain(self, store: States, shard: int) -> Iterator[_UnpackedSnapshot]:
         """Yield the newest chain, oldest first; a version is immutable, so cached ones stay valid."""
         with self._lock:
             kept = {version: each for (number, version), each in self._kept.items() if number == shard}
@@ -137,7 +137,7 @@ class StoredJobs:
             self._keep((shard, version), each)
             yield each
 
-    def _keep(self, key: tuple[int, int], each: _Unpacked) -> None:
+    def _keep(self, key: tuple[int, int], each: _UnpackedSnapshot) -> None:
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = each
@@ -148,11 +148,11 @@ class StoredJobs:
                 self._kept_bytes -= oldest.size_bytes
 
 
-def _unpacked(data: bytes) -> _Unpacked:
+def _unpacked(data: bytes) -> _UnpackedSnapshot:
     blob, size_bytes = unpack_jobs(data)
     archived = ArchiveIndex()
     apply_archived(archived, blob)
-    return _Unpacked(
+    return _UnpackedSnapshot(
         blob,
         jobs={snapshot_writer.job_id_of(raw): raw for raw in blob.jobs},
         parts={snapshot_writer.job_id_of(raw): raw for raw in blob.parts},

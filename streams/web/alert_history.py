@@ -9,7 +9,7 @@ from typing import Any
 from streams.engine.rules.registry import BY_NAME
 from streams.explain import acts, alert_list
 from streams.explain.alert_list import AlertsAsked
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 from streams.explain.why.answer import StoreRecords, answer
 from streams.explain.why.margin_history import MarginHistory, histories_before, margin_history
 from streams.notify.links import RULES_PAGE, RUNBOOKS
@@ -103,7 +103,7 @@ class AlertHistory:
     async def why(self, alert_id: str, at_ms: int | None) -> Object | None:
         """What `trainfare alerts why` says of an alert; None: there is none."""
 
-        def work(store: StoredRows) -> Object | None:
+        def work(store: ExplainedStore) -> Object | None:
             return answer(StoreRecords(store, STATE_MAX_BYTES), alert_id, at_ms)
 
         if not await self._figures.has_alert(alert_id):

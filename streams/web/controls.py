@@ -17,8 +17,9 @@ from aiohttp import web
 from schemas.change_tables import ADDRESS_HEADER, PROOF_HEADER
 from schemas.escaping import visible
 from schemas.events import ControlEvent
+from schemas.reasons import Reason
 from schemas.validate_controls import ACK
-from schemas.validate_requests import WaitingRequest
+from schemas.validate_requests import ACTIONS, LIVE, WaitingRequest
 from sinks.errors import LogFull, SinkBusy
 from streams.engine.reference_log import Standing
 from streams.keys import OutgoingRecord
@@ -30,7 +31,7 @@ from streams.web.raised_budget import is_raise, raised_budget
 from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
-from streams.web.scopes import CONTROL_SCOPES, Caller
+from streams.web.scopes import CONTROL_SCOPES, Caller, Scope
 from streams.web.second_person import SKIPPED, request_record, to_confirm, waiting, why_two
 from streams.web.token_bounds import check_control
 
@@ -49,6 +50,9 @@ _RETRY_AFTER_S: Final = 5
 #: The store is asked for so long whether it has what is acknowledged.
 _KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
+_COMMENT_MAX: Final = 1_000
+_MODES: Final = (LIVE, "dry_run")
+_WAITS: Final = "has no effect until another person confirms it within an hour"
 #: Why a demo, or a store at rest, takes no acts, and what does.
 NOT_HERE: Final = (
     "nobody can act here: a demo and a store served with --read-only write no controls; start a meter, "
@@ -59,6 +63,11 @@ NOT_HERE: Final = (
 def accepted(written: Mapping[str, Any]) -> web.Response:
     """The answer to whoever asked for a record."""
     return web.Response(body=to_json(written), status=202, content_type="application/json")
+
+
+def _check_unbound(caller: Caller) -> None:
+    if caller.is_bound(Scope.LIMIT):
+        raise ApiError(403, f"{ACTIONS} is for all teams, and {caller.token} is bound", Reason.beyond_token)
 
 
 def _within_scope(asked: Mapping[str, Any], caller: Caller) -> Caller:
@@ -173,6 +182,13 @@ class ControlEndpoint:
             ApiError: Nothing of this id waits, the caller may not write it, or Kafka did not take it.
         """
         found = self.to_confirm(request_id, caller)
+        if found.control.get("kind") == ACTIONS:
+            _within_scope(found.control, caller)
+            _check_unbound(caller)
+            done = request_record(
+                found.control, found.by, self._wall_ms(), until_ms=found.until_ms, confirmed_by=caller.token
+            )
+            return {**await self.append(done, caller), "by": f"{found.by}, confirmed by {caller.token}"}
         caller = _within_scope(found.control, caller)
         record = self._record(
             found.control, replace(caller, token=f"{found.by}, confirmed by {caller.token}")
@@ -188,6 +204,8 @@ class ControlEndpoint:
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         kept: Mapping[str, object] | None = None
         caller = _within_scope(asked, caller)
+        if asked.get("kind") == ACTIONS:
+            return await self._actions(asked, caller)
         if is_raise(asked):
             asked, kept = raised_budget(asked, self._standing())
         record = self._record(asked, caller, kept)
@@ -202,8 +220,29 @@ class ControlEndpoint:
         written = await self.append(request, caller)
         return {
             **written,
-            "second_person": f"{why} has no effect until another person confirms it within an hour",
+            "second_person": f"{why} {_WAITS}",
         }
+
+    async def _actions(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
+        """Ask that actions of budgets are sent, where the setting of the worker has it, or take that back, which one person may."""
+        if unknown := sorted(asked.keys() - {"kind", "mode", "comment"}):
+            raise ApiError(400, f"{visible(unknown[0])}: {ACTIONS} has mode and comment alone", field="kind")
+        mode, comment = asked.get("mode"), asked.get("comment", "")
+        if mode not in _MODES:
+            raise ApiError(400, f"mode: expected one of {', '.join(_MODES)}", field="mode")
+        if not isinstance(comment, str) or len(comment) > _COMMENT_MAX:
+            raise ApiError(
+                400, f"comment: expected a text of {_COMMENT_MAX:,} characters at most", field="comment"
+            )
+        _check_unbound(caller)
+        waits = mode == LIVE and caller.is_identity
+        record = request_record(
+            asked, caller.token, self._wall_ms(), confirmed_by="" if waits else caller.token
+        )
+        written = await self.append(record, caller)
+        if waits:
+            return {**written, "second_person": f"actions that are sent: {_WAITS}"}
+        return {**written, **({"second_person": SKIPPED} if mode == LIVE else {})}
 
     def _record(
         self, asked: Mapping[str, Any], caller: Caller, kept: Mapping[str, object] | None = None

@@ -168,7 +168,11 @@ async def rows_asked(
     statement: tuple[str, Parameters],
     rows_of: Callable[[QueryResult], Made],
 ) -> Made:
-    """The rows; they are made by another thread, and under the query's slot: there may be many."""
+    """The rows; they are made by another thread, and under the query's slot: there may be many.
+
+    Raises:
+        ApiError: The query failed, or reads what is of all teams for somebody who is bound to some.
+    """
     try:
         async with service.answered(*statement, "arrow", client, is_own=True) as answer:
             data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)

@@ -11,7 +11,7 @@ from streams.explain import receipts
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
 from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
-from streams.explain.stored import StoredJobs, StoredRows
+from streams.explain.stored import ExplainedStore, StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
 from streams.web.figures import ApiFigures
@@ -97,7 +97,7 @@ class Details:
     async def _phases(self, job_id: str) -> list[dict[str, Any]]:
         as_of_ms = await self._figures.as_of_ms()
 
-        def work(store: StoredRows) -> list[dict[str, Any]] | None:
+        def work(store: ExplainedStore) -> list[dict[str, Any]] | None:
             state = state_of(store, job_id, STATE_MAX_BYTES, self.stored)
             return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
 
@@ -107,7 +107,7 @@ class Details:
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of the job's cost; None if the store does not know it."""
 
-        def work(store: StoredRows) -> Explanation | None:
+        def work(store: ExplainedStore) -> Explanation | None:
             return explained(
                 store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES, stored=self.stored
             )

@@ -18,7 +18,7 @@ from streams.estimate.asking import Records
 from streams.estimate.shown import alternatives_object
 from streams.estimate.similar import similar_jobs, similar_object
 from streams.explain.receipts import NOT_SENT
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 from streams.web.errors import ApiError
 from streams.web.store_reader import StoreReader
 from streams.worker.receipts.receipt_reader import ReceiptReader
@@ -83,7 +83,7 @@ async def worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
     """
     is_over = threading.Event()
 
-    def answered(store: StoredRows) -> T:
+    def answered(store: ExplainedStore) -> T:
         def records(sql: str, **parameters: object) -> list[dict[str, object]]:
             if is_over.is_set():
                 raise CancelledError

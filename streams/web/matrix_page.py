@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from schemas.validate_requests import ACTIONS
 from streams.web.routes import Route, Routes
 from streams.web.scopes import ALL, CONTROL_SCOPES, Scope
 from streams.web.security import BY_TEAM, OF_BOUND
@@ -43,7 +44,7 @@ _CONTROLS: Final = """
 _TEAMS: Final = """
 ## Controls of a token bound to a team
 
-With the scope that the kind needs. `source` is not a team's to say; an acknowledgement is about the team of its alert, an override about that of its budget.
+With the scope that the kind needs. `source` and `actions` are not a team's to say; an acknowledgement is about the team of its alert, an override about that of its budget.
 """
 
 
@@ -99,7 +100,7 @@ def _kind_row(kind: str) -> list[str]:
 
 
 def _team_row(kind: str) -> list[str]:
-    return [f"`{kind}`", NO if kind == "source" else YES, NO, NO]
+    return [f"`{kind}`", NO if kind in ("source", ACTIONS) else YES, NO, NO]
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

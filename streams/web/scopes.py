@@ -46,6 +46,7 @@ CONTROL_SCOPES: Final[Mapping[str, Scope]] = {
     "receipt": Scope.ACT,
     "budget": Scope.LIMIT,
     "override": Scope.LIMIT,
+    "actions": Scope.LIMIT,  # whether actions of budgets are sent
     "source": Scope.LIMIT,  # collectors report through a path of their own, with `ingest`
 }
 #: Scopes of everybody on a loopback address while no token is set.

@@ -12,7 +12,7 @@ import msgspec
 
 from schemas.durations import HOUR_MS
 from schemas.events import ControlEvent
-from schemas.validate_requests import KEY_PREFIX, REQUEST, WaitingRequest, waiting_request
+from schemas.validate_requests import ACTIONS, KEY_PREFIX, REQUEST, WaitingRequest, waiting_request
 from streams.web.control_record import SOURCE, ControlRecord, digest_of
 from streams.web.errors import ApiError
 from streams.web.scopes import Caller
@@ -49,10 +49,15 @@ def _actions(given: object) -> set[str]:
 
 
 def request_record(
-    control: Mapping[str, Any], by: str, now_ms: int, *, until_ms: int | None = None, confirmed_by: str = ""
+    control: Mapping[str, Any],
+    by: str,
+    now_ms: int,
+    *,
+    until_ms: int | None = None,
+    confirmed_by: str = "",
 ) -> ControlRecord:
-    """The record that asks for a second person; asking again for the same is the same request."""
-    name = digest_of([by, control])
+    """The record that asks for a second person; asking again for the same is the same request. Of actions there is one."""
+    name = ACTIONS if control.get("kind") == ACTIONS else digest_of([by, control])
     value: dict[str, Any] = {
         "source": SOURCE,
         "id": f"web_{name}_{'done' if confirmed_by else now_ms}",

@@ -16,7 +16,7 @@ from sinks.query.refusal import NOT_ON_SERVER
 from sinks.query.team_rows import TeamBound
 from sinks.target import Embedded
 from streams.explain.job import STATE_BYTES
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 from streams.explain.why.judged import CONTROLS
 from streams.explain.why.margin_history import RECORDS
 from streams.web.errors import ApiError, of_store
@@ -72,7 +72,7 @@ class StoreReader:
 
         return await self.run(work)
 
-    async def explained(self, work: Callable[[StoredRows], T]) -> T:
+    async def explained(self, work: Callable[[ExplainedStore], T]) -> T:
         """Run what explains jobs in a thread.
 
         Raises:
@@ -147,7 +147,7 @@ class TeamReader(StoreReader):
 
         return await self._reader.run(work)
 
-    async def explained(self, work: Callable[[StoredRows], T]) -> T:
+    async def explained(self, work: Callable[[ExplainedStore], T]) -> T:
         """Run what explains jobs of the teams in a thread; to it no other job is known.
 
         Raises:

@@ -87,6 +87,7 @@ def control(kind: str, team: str | None) -> dict[str, Any]:
         "receipt": {"owner": "ada", "on": True, **of},
         "budget": {"name": f"of {team}", **(of or {"project": "p"}), "usd": "5", "per": "month"},
         "override": {"budget": f"of {team}", "reason": "deadline", "name": f"over {team}", **until},
+        "actions": {"mode": "live"},
         "source": {"name": "slurm", "polls": 1, "entries": {"metered": 1}, "standing": []},
     }
     return {**fields[kind], "kind": kind}
@@ -119,7 +120,7 @@ def test_a_token_of_a_team_with_each_kind_of_control(running: Running, tokens: d
         kind = named.strip("`")
         if kind == "ack":
             continue  # needs an alert of each: tests/web/test_token_bounds.py
-        scope = "limit" if kind in ("budget", "override", "source") else "act"
+        scope = "limit" if kind in ("budget", "override", "source", "actions") else "act"
         for about, cell in zip(ABOUT, cells, strict=True):
             body = control(kind, {"own team": "vision", "another team": "speech", "no team": None}[about])
             found = is_let_in(running, "POST", "/api/v1/controls", tokens[f"bound {scope}"], body)

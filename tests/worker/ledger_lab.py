@@ -145,8 +145,10 @@ class Life:
         sender: Sender | None = None,
         signed_by: Clock | None = None,
         known_log: Callable[[], KnownLog] | None = None,
+        is_confirmed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.clock = clock
+        self._is_confirmed = is_confirmed
         self.signed_by = clock if signed_by is None else signed_by
         self.member = True
         self.office = Office(
@@ -172,7 +174,9 @@ class Life:
     def _requester(
         self, store: ClickHouseStore, options: ActionOptions, sender: Sender
     ) -> Callable[[RuleRowWriter], ActionRequester]:
-        return lambda writer: ActionRequester(store, writer, sender, options, self.signed_by, lambda: 1.0)
+        return lambda writer: ActionRequester(
+            store, writer, sender, options, self.signed_by, lambda: 1.0, self._is_confirmed
+        )
 
     def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0, time_ms: int = 1) -> None:
         """Read controls (kind, name, fields)."""

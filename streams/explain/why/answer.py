@@ -10,7 +10,7 @@ import msgspec
 
 from streams.engine.rules.rule import margins_of
 from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 from streams.explain.why import sql
 from streams.explain.why.judged import CONTROLS, JudgedJob, JudgedRule, condition, judged
 from streams.explain.why.messages import fates, is_firing, outranked
@@ -36,7 +36,7 @@ class RecordReader(Protocol):
 class StoreRecords:
     """A store that is open in this process; a shard's stored state above `state_max_bytes` is not read."""
 
-    def __init__(self, store: StoredRows, state_max_bytes: int) -> None:
+    def __init__(self, store: ExplainedStore, state_max_bytes: int) -> None:
         self._store = store
         self._state_max_bytes = state_max_bytes
 

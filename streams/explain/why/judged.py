@@ -11,7 +11,7 @@ from schemas.events import ControlEvent
 from streams.engine.rules.rule import SHARE_MAX, Margin
 from streams.engine.shard.margins import StoredJob, controls_of
 from streams.explain.job import shard_of
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 
 #: Of each control the newest record that was in the log then; an older release stored none of their values.
 CONTROLS: Final = """
@@ -60,7 +60,7 @@ class RestoredJob(NamedTuple):
 
 
 def judged(
-    store: StoredRows, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
+    store: ExplainedStore, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
 ) -> JudgedJob:
     """The conditions at an instant; without one at the newest that is known of the job.
 
@@ -91,7 +91,7 @@ def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]
     return controls, len(rows) - len(read)
 
 
-def restored(store: StoredRows, job_id: str, state_max_bytes: int | None) -> RestoredJob:
+def restored(store: ExplainedStore, job_id: str, state_max_bytes: int | None) -> RestoredJob:
     """The job as its shard stored it last.
 
     Raises:
@@ -125,5 +125,5 @@ def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> Judge
     )
 
 
-def _records(store: StoredRows, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
+def _records(store: ExplainedStore, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
     return list[Mapping[str, Any]](store.ask(sql, parameters).records())

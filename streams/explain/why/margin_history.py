@@ -13,7 +13,7 @@ from streams.engine.burn.margins import RuleMargins
 from streams.engine.kernels.episode import TICK_MS
 from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import JOB
-from streams.explain.stored import StoredRows
+from streams.explain.stored import ExplainedStore
 from streams.explain.why.judged import JudgedRule, condition, judging, restored
 
 #: At how many instants at most the judge is asked.
@@ -69,7 +69,7 @@ def instants_of(from_ms: int, until_ms: int, started_ms: int) -> list[int]:
 
 
 def margin_history(
-    store: StoredRows, alert: Mapping[str, Any], now_ms: int, state_max_bytes: int | None = None
+    store: ExplainedStore, alert: Mapping[str, Any], now_ms: int, state_max_bytes: int | None = None
 ) -> MarginHistory:
     """The course of the conditions of the rule of an alert.
 
@@ -87,7 +87,7 @@ def margin_history(
 
 
 def histories_before(
-    store: StoredRows, alert: Mapping[str, Any], state_max_bytes: int | None = None
+    store: ExplainedStore, alert: Mapping[str, Any], state_max_bytes: int | None = None
 ) -> list[MarginHistory]:
     """The course of each rule about the job of an alert until the alert opened, from the job's first event on, of 24 h at most.
 
@@ -107,7 +107,7 @@ def histories_before(
 
 
 def _judged_at(
-    store: StoredRows, job_id: str, instants: Sequence[int], state_max_bytes: int | None
+    store: ExplainedStore, job_id: str, instants: Sequence[int], state_max_bytes: int | None
 ) -> tuple[list[tuple[int, list[JudgedRule]]], str]:
     """What the judge says of all rules at each instant, the earliest first; with why it is not asked, '' if it is."""
     known = restored(store, job_id, state_max_bytes)

@@ -92,7 +92,11 @@ class ActionRequester:
         options: ActionOptions,
         clock: Clock,
         jitter_ratio: Callable[[], float] = random.random,
+        is_confirmed: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_confirmed`: whether a second person has confirmed that requests are sent, where that is asked for."""
+        self._is_confirmed = is_confirmed
+        self._has_said_why = False
         self._store = store
         self._writer = writer
         self._sender = sender
@@ -112,6 +116,19 @@ class ActionRequester:
         self._left = None
 
     @property
+    def _mode(self) -> ActionMode:
+        """The setting, or a dry run as long as `live` is not confirmed."""
+        if self._options.mode != "live" or self._is_confirmed():
+            return self._options.mode
+        if not self._has_said_why:
+            self._has_said_why = True
+            logger.warning(
+                "no action is sent: actions.mode is live and waits for a second person",
+                extra={"runbook": "docs/company.md#two-persons"},
+            )
+        return "dry_run"
+
+    @property
     def waiting(self) -> int:
         """The requests without an outcome."""
         return len(self._waiting)
@@ -129,6 +146,7 @@ class ActionRequester:
             self._left = await self._threads.run(open_requests, self._store, since_ms)
         rows: list[tuple[DueAction, ActionRow]] = []
         wanted: set[str] = set()
+        mode = self._mode
         for state in states:
             if not is_over(state.subject.budget, state.ratio):
                 continue
@@ -143,7 +161,7 @@ class ActionRequester:
                     state.ratio,
                     job,
                     state.at_ms,
-                    self._options.mode,
+                    mode,
                     self._options.grace_ms,
                     controls.overrides,
                     self._states,
@@ -169,6 +187,8 @@ class ActionRequester:
         Raises:
             SinkError: The store could not be written; what was sent is sent again, under the same key.
         """
+        if self._waiting and self._mode != "live":
+            self._waiting.clear()  # taken back: what is stored goes on once it is live again
         now_ms = self._clock.monotonic_ms()
         due = [each for each in self._waiting.values() if each.due_ms <= now_ms][:_AT_ONCE]
         if not due or owner.gone:
@@ -243,7 +263,7 @@ class ActionRequester:
 
     def _resume(self, key: str, action: DueAction | None) -> None:
         """Take up a request that a former owner stored and whose outcome nobody did; in a dry run nothing is sent."""
-        if self._options.mode != "live":
+        if self._mode != "live":
             return
         rows = [row for row in self._known.get(key, ()) if row.mode == "live"]
         asked = [row for row in rows if row.state == REQUESTED]
@@ -286,7 +306,7 @@ class ActionRequester:
             self._known.setdefault(row.idempotency_key, []).append(row)
 
     def _states(self, key: str) -> States:
-        return {row.state: row.time_ms for row in self._known.get(key, ()) if row.mode == self._options.mode}
+        return {row.state: row.time_ms for row in self._known.get(key, ()) if row.mode == self._mode}
 
     async def run(self, owner: Callable[[], OwnedShard | None], every_s: float = 1.0) -> None:
         """Send until cancelled; faults of the store are logged and tried again."""

@@ -13,12 +13,25 @@ from schemas.columns import instants
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD, field_name
 from schemas.validate_deeds import DEED
-from schemas.validate_requests import REQUEST
+from schemas.validate_requests import ACTIONS, REQUEST
 
 _LENGTH: Final = 256
 #: Kinds whose fields say nothing that is secret, and fields that no kind shows.
 _SHOWN_KINDS: Final = frozenset(
-    {"budget", "silence", "planned", "override", "ack", "receipt", "rule", "token", "prices", DEED}
+    {
+        "budget",
+        "silence",
+        "planned",
+        "override",
+        "ack",
+        "receipt",
+        "rule",
+        "token",
+        "prices",
+        ACTIONS,
+        DEED,
+        REQUEST,
+    }
 )
 _HIDDEN: Final = frozenset({"hash", "former_hash", "webhook", "contact", "sql"})
 
@@ -81,11 +94,12 @@ def _content(kind: str, value: Mapping[str, object]) -> str:
 
 
 def _shown(kind: str, value: Mapping[str, object]) -> dict[str, object]:
-    asked = value.get("control")
-    if kind == REQUEST and isinstance(asked, Mapping):
-        return {**_shown("", value), "control": _shown(str(asked.get("kind")), asked)}
-    return {
+    found = {
         field_name(field): each if kind in _SHOWN_KINDS and field not in _HIDDEN else WITHHELD
         for field, each in value.items()
         if field not in ("by", "comment")
     }
+    asked = value.get("control")
+    if kind == REQUEST and isinstance(asked, Mapping):
+        found["control"] = _shown(str(asked.get("kind")), asked)
+    return found

@@ -69,7 +69,7 @@ export class Page {
     try {
       ({ requests } = await get("approvals", { token: this.token }));
     } catch {
-      // Whoever may not confirm is told nothing of it.
+      // Those who have no scope to confirm see none.
     }
     this.requests.hidden = !requests.length;
     this.waiting.body.replaceChildren(...requests.map((each) => row(WAITING, [instant(each.until_ms), text(each.by), text(each.control.kind), code(JSON.stringify(each.control)), h("button", { type: "button", class: "act", onclick: () => this.confirm(each) }, "Confirm")])));

@@ -7,7 +7,7 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.selfcheck.audit.verdict import FAULTS_LISTED, AuditFinding, findings
-from streams.selfcheck.recount.recount import LedgerRows, Recount, Span
+from streams.selfcheck.recount.recount import Recount, Span, StoredLedger
 from streams.selfcheck.recount.recount_result import RecountResult
 from tests.engine.test_shard import records
 from tests.selfcheck.lab import PRICES_ASKED, T0, lifecycle, node, price
@@ -53,15 +53,15 @@ def test_rows_that_are_newer_than_the_books_and_jobs_without_their_beginning_are
     assert len(mine[NODE_MINUTES]) == 5
     first, second, *_ = (key for key in mine[JOB_MINUTES] if key[0] == "a")
     del mine[JOB_MINUTES][first]
-    stored = {table: LedgerRows(rows, frozenset()) for table, rows in mine.items()}
+    stored = {table: StoredLedger(rows, frozenset()) for table, rows in mine.items()}
     found = RecountResult()
     found.add(again, stored, [], 10)
     assert (found.agree, found.missing, found.ok) == (24, 1, False)
-    stored[JOB_MINUTES] = LedgerRows(mine[JOB_MINUTES], frozenset({first}))
+    stored[JOB_MINUTES] = StoredLedger(mine[JOB_MINUTES], frozenset({first}))
     found = RecountResult()
     found.add(again, stored, [], 10)
     assert (found.agree, found.newer, found.ok) == (24, 1, True)
-    stored[JOB_MINUTES] = LedgerRows(mine[JOB_MINUTES] | {second: (1, 1, 1, 0, 0)}, frozenset())
+    stored[JOB_MINUTES] = StoredLedger(mine[JOB_MINUTES] | {second: (1, 1, 1, 0, 0)}, frozenset())
     found = RecountResult()
     found.add(again, stored, ["a"], 10)
     assert (found.agree, found.unverifiable, found.ok) == (15, ["a"], True)
@@ -70,7 +70,7 @@ def test_rows_that_are_newer_than_the_books_and_jobs_without_their_beginning_are
 def test_a_row_of_quantity_0_is_no_row() -> None:
     again = metered()
     gone = (("z", 1, 0, "", "gpu", "running", "gpu", 0, "gpu_milli_ms"), (3_600_000_000, 0, 0, 0, 0))
-    stored = {table: LedgerRows(dict(rows), frozenset()) for table, rows in again.rows.items()}
+    stored = {table: StoredLedger(dict(rows), frozenset()) for table, rows in again.rows.items()}
     stored[JOB_MINUTES].rows[gone[0]] = gone[1]
     found = RecountResult()
     found.add(again, stored, [], 10)

@@ -31,7 +31,7 @@ from streams.selfcheck.audit.facts import (
 from streams.selfcheck.audit.verdict import AuditFinding, Book
 from streams.selfcheck.canary.plan import EXPECTED_NANO, RUN_MS
 from streams.selfcheck.change_chain import COLUMNS, ROWS_SQL, SEALS_SQL, Seal, broken_at
-from streams.selfcheck.recount.recount import VALUES, Key, LedgerRows, Row, Span
+from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredLedger
 
 #: Runs a read-only statement with parameters; returns rows as objects.
 Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
@@ -246,7 +246,7 @@ def shard_positions(ask: Ask) -> dict[int, Stand]:
     return found
 
 
-def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> LedgerRows:
+def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> StoredLedger:
     """A shard's rows of a span as of a version."""
     rows: dict[Key, Row] = {}
     newer: set[Key] = set()
@@ -262,7 +262,7 @@ def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> Ledger
                 newer.add(key)
             else:
                 rows[key] = tuple(row[f"{name}_"] for name in VALUES[table])
-    return LedgerRows(rows, frozenset(newer))
+    return StoredLedger(rows, frozenset(newer))
 
 
 def older(ask: Ask, shard: int, before_ms: int) -> list[str]:

@@ -182,7 +182,7 @@ def _said(table: str, row: Row | None) -> str:
     )
 
 
-class LedgerRows(NamedTuple):
+class StoredLedger(NamedTuple):
     """The stored rows of a shard and span: those as of the recount, and the keys written since."""
 
     rows: Rows
@@ -190,7 +190,7 @@ class LedgerRows(NamedTuple):
 
 
 def compare(
-    table: str, counted: Mapping[Key, Row], stored: LedgerRows, skip: frozenset[str]
+    table: str, counted: Mapping[Key, Row], stored: StoredLedger, skip: frozenset[str]
 ) -> tuple[int, list[Difference]]:
     """How many rows agree, and those that do not; owners (jobs, nodes) in `skip` and newer rows are left out."""
     mine, theirs = nonzero(counted), nonzero(stored.rows)

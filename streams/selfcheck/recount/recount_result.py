@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streams.selfcheck.recount.recount import LEDGERS, Difference, LedgerRows, Recount, compare
+from streams.selfcheck.recount.recount import LEDGERS, Difference, Recount, StoredLedger, compare
 
 
 @dataclass
@@ -28,7 +28,7 @@ class RecountResult:
         return not (self.differ or self.missing or self.extra)
 
     def add(
-        self, recount: Recount, stored: dict[str, LedgerRows], unverifiable: list[str], most: int
+        self, recount: Recount, stored: dict[str, StoredLedger], unverifiable: list[str], most: int
     ) -> None:
         """Add a shard."""
         skip = recount.unsettled | frozenset(unverifiable)

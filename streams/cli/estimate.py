@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,6 +34,10 @@ def estimate(
     team: Annotated[str, typer.Option(help="Team; jobs of its own are the narrower kind.")] = "",
     project: Annotated[str, typer.Option(help="Project.")] = "",
     experiment: Annotated[str, typer.Option(help="Experiment.")] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A label, for prices by label; may be repeated."),
+    ] = None,
     like: Annotated[
         str, typer.Option(metavar="JOB", help="A job that ran, for all that is not given here.")
     ] = "",
@@ -67,7 +72,7 @@ def estimate(
     groups = {"team": team, "project": project, "experiment": experiment}
     with reader(settings_for(data)) as store:
         if of:
-            if gpus or hours or like or any(groups.values()):
+            if gpus or hours or like or label or any(groups.values()):
                 raise WrongUseError(
                     "--of JOB takes the job as it ran: name only what is different, such as --gpu-type"
                 )
@@ -83,7 +88,7 @@ def estimate(
             if speed_factor or everywhere:
                 option = "--everywhere" if everywhere else "--speed-factor"
                 raise WrongUseError(f"{option} is for a job that ran: name it with --of")
-            _forecast(store, gpus, hours, fields, groups, like, form)
+            _forecast(store, gpus, hours, fields, groups, like, form, label or ())
 
 
 def _forecast(
@@ -94,13 +99,15 @@ def _forecast(
     groups: dict[str, str],
     like: str,
     form: OutputFormat,
+    labels: Sequence[str],
 ) -> None:
     from streams.cli.estimate_shown import show_forecast
     from streams.estimate.asking import past_jobs, stored_book
     from streams.estimate.forecast import forecast
     from streams.estimate.prices import context_of, nearer
+    from streams.prices.label_gaps import gap_of
 
-    plan = _plan(store, gpus, hours, fields, groups, like)
+    plan = _plan(store, gpus, hours, fields, groups, like, labels)
     book = stored_book(store.records, plan.fields.get("gpu_type", ""))
     past = past_jobs(store.records, plan.names())
     if plan.work_ms is None and past is None:
@@ -110,17 +117,26 @@ def _forecast(
     show_forecast(plan, found, past, book, at_ms, form, like)
     sku = next(part.price.sku for part in found.cases[0].parts if part.price and part.component == "gpu")
     note = nearer(book, context_of(plan.fields, plan.team, plan.project), sku, at_ms)
-    if note is not None:
-        sys.stderr.write(f"note: {visible(note)}\n")
+    gaps = (gap_of(each, book.events) for each in plan.labels)
+    for said in filter(None, (note, *gaps)):
+        sys.stderr.write(f"note: {visible(said)}\n")
 
 
 def _plan(
-    store: Reader, gpus: str, hours: str, fields: dict[str, str], groups: dict[str, str], like: str
+    store: Reader,
+    gpus: str,
+    hours: str,
+    fields: dict[str, str],
+    groups: dict[str, str],
+    like: str,
+    labels: Sequence[str],
 ) -> Plan:
     """What is planned, with all that is not given taken from the job that it is like."""
     from streams.estimate.asking import job_facts
     from streams.estimate.forecast import Plan
-    from streams.estimate.request import gpu_milli_of, work_ms_of
+    from streams.estimate.request import check_labels, gpu_milli_of, work_ms_of
+
+    check_labels(labels)
 
     work_ms = work_ms_of(hours) if hours else None
     if like:
@@ -128,9 +144,12 @@ def _plan(
         gpus = gpus or facts["gpus"]
         fields = {**facts["fields"], **fields}
         groups = {name: value or facts[name] for name, value in groups.items()}
+        # A job has one value of a key.
+        named = dict(each.split("=", 1) for each in (*facts["named"], *labels))
+        labels = [f"{key}={value}" for key, value in sorted(named.items())]
     elif not gpus:
         raise WrongUseError("--gpus is needed, or --like JOB, or --of JOB for a job that ran")
-    return Plan(gpu_milli_of(gpus), work_ms, fields, **groups)
+    return Plan(gpu_milli_of(gpus), work_ms, fields, **groups, labels=tuple(labels))
 
 
 def _compare(

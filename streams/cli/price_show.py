@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.escaping import visible
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.reserved import CANARY
 from schemas.units import per_text
@@ -20,6 +21,7 @@ from streams.clock import SystemClock
 from streams.engine.pricing.gpu_types import product
 from streams.errors import TrainfareError, WrongUseError
 from streams.prices.instants import effective_ms, since
+from streams.prices.label_gaps import label_gaps
 from streams.prices.standing import Standing, standing
 
 _COLUMNS = (
@@ -52,6 +54,7 @@ def show(
     at_ms = _at_ms(at)
     with reader(settings_for(data)) as store:
         book = book_of(store)
+        gaps = label_gaps(store.records, book)
     found = [
         each
         for each in standing(book, at_ms)
@@ -64,6 +67,7 @@ def show(
     if not book:
         sys.stderr.write("no prices in this store yet; `trainfare prices load FILE` publishes some\n")
     write(_for_people(found) if form is OutputFormat.table else _for_programs(found), form)
+    sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)
 
 
 def _is_for(named: str | None, gpu_type: str) -> bool:

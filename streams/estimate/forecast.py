@@ -24,6 +24,7 @@ class Plan:
     team: str = ""
     project: str = ""
     experiment: str = ""
+    labels: tuple[str, ...] = ()  # as prices name them: key=value
 
     def names(self) -> dict[str, str]:
         """What it may have in common with past jobs."""
@@ -97,5 +98,5 @@ def _case(name: str, wall_ms: int, plan: Plan, book: PriceBook, past: Past | Non
 def _priced(plan: Plan, book: PriceBook, wall_ms: int, at_ms: int) -> Iterator[Part]:
     context = context_of(plan.fields, plan.team, plan.project)
     for kind, quantity in ((Kind.GPU_TIME, plan.gpu_milli * wall_ms), (Kind.JOB_TIME, wall_ms)):
-        for price in time_prices(book, context, kind, at_ms):
+        for price in time_prices(book, context, kind, at_ms, plan.labels):
             yield Part(price.component, price, cost_nano(quantity, price))

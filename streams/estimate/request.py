@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final, get_args
@@ -64,3 +65,19 @@ def _number(option: str, text: str, most: int) -> Decimal:
     except InvalidOperation:
         pass
     raise WrongUseError(f"{option} {text[:40]}: a number above 0, {most:,} at most")
+
+
+def check_labels(labels: Iterable[str]) -> None:
+    """Check that each label is a key with a value, and no key is given twice.
+
+    Raises:
+        WrongUseError: One is not, or is.
+    """
+    keys: set[str] = set()
+    for label in labels:
+        key, sign, value = label.partition("=")
+        if not (key and sign and value):
+            raise WrongUseError(f"--label {label}: expected KEY=VALUE, e.g. data_class=pii")
+        if key in keys:
+            raise WrongUseError(f"--label {label}: {key} is given twice; a job has one value of it")
+        keys.add(key)

@@ -22,7 +22,7 @@ FROM job_hours"""
 _LOOKED_UP: Final = frozenset((Metric.m5, Metric.m9))
 
 
-class JobPart(NamedTuple):
+class AskedPart(NamedTuple):
     """A part of the hours of a question."""
 
     span: HourSpan
@@ -30,9 +30,9 @@ class JobPart(NamedTuple):
     is_compact: bool = False  # all of very many are looked up
 
 
-def job_parts(request: CostRequest, span: HourSpan) -> Steps[list[JobPart]]:
+def job_parts(request: CostRequest, span: HourSpan) -> Steps[list[AskedPart]]:
     """Ask how many jobs there are; the parts of a span, in order, cut where cells begin."""
-    whole = [JobPart(span, has_own_jobs=False)]
+    whole = [AskedPart(span, has_own_jobs=False)]
     if not _looks_up(request):
         return whole
     ((jobs, first_s, last_s),) = (yield _KNOWN, {}).rows()
@@ -45,7 +45,7 @@ def job_parts(request: CostRequest, span: HourSpan) -> Steps[list[JobPart]]:
     end_ms = end_ms if span.end_ms is None else min(span.end_ms, end_ms)
     if request.per is Period.all:
         is_short = end_ms - begin_ms <= length_ms
-        return [JobPart(span, has_own_jobs=is_short, is_compact=not is_short)]
+        return [AskedPart(span, has_own_jobs=is_short, is_compact=not is_short)]
     cuts: list[int] = []
     at_ms = begin_ms
     while at_ms + length_ms < end_ms:
@@ -54,7 +54,7 @@ def job_parts(request: CostRequest, span: HourSpan) -> Steps[list[JobPart]]:
         if at_ms < end_ms:
             cuts.append(at_ms)
     edges = [span.begin_ms, *cuts, span.end_ms]
-    return [JobPart(HourSpan(*each), has_own_jobs=True) for each in itertools.pairwise(edges)]
+    return [AskedPart(HourSpan(*each), has_own_jobs=True) for each in itertools.pairwise(edges)]
 
 
 def _looks_up(request: CostRequest) -> bool:

@@ -13,7 +13,7 @@ from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.costs.day_parts import MetricRows, Row, Steps
 from streams.costs.idle import idle_steps
-from streams.costs.job_parts import JobPart, job_parts
+from streams.costs.job_parts import AskedPart, job_parts
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HAS_HOURS,
@@ -47,7 +47,7 @@ _SPAN: Final = f"""SELECT toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp
 FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS} AND {{months}}"""
 
 
-def cost_sql(request: CostRequest, part: JobPart) -> tuple[str, Parameters]:
+def cost_sql(request: CostRequest, part: AskedPart) -> tuple[str, Parameters]:
     """The statement and its parameters, of any metric but M3, for the hours of a part.
 
     Its columns are `level_0`, `level_1`, ... in the order of `request.by`, `period_start`, `cost_usd`, the metric's.

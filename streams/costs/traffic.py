@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams.costs.job_parts import JobPart
+from streams.costs.job_parts import AskedPart
 from streams.costs.metrics import TOTAL
 from streams.costs.parts import (
     Parameters,
@@ -50,7 +50,7 @@ _TRAFFIC: Final = (
 )
 
 
-def traffic_sql(request: CostRequest, part: JobPart) -> tuple[str, Parameters]:
+def traffic_sql(request: CostRequest, part: AskedPart) -> tuple[str, Parameters]:
     """The statement and its parameters; its columns begin as those of `cost_sql`.
 
     Where levels of traffic are asked for, each cell costs what its traffic does, per hour of run time of its other levels;

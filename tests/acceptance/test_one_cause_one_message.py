@@ -149,3 +149,21 @@ def test_jobs_of_several_clusters_or_times_that_stand_still_are_alerts_of_their_
         _stands(story, name, minute, in_cluster=cluster)
     told = story.told(tmp_path)
     assert sorted((rule, subject) for rule, subject, _ in told) == [("idle_gpus", each) for each in "abcde"]
+
+
+def test_processes_that_a_cancelled_job_left_are_told_with_its_name(tmp_path: Path) -> None:
+    story = Story()
+    off = {"rule": "unallocated", "enabled": False}  # what all idle nodes cost is another thing
+    story.put("controls", 0, kind="rule", name="off", **off)
+    node = {"type": "provisioned", "gpu_count": 8, "gpu_type": "H100", "cluster": "c1", "instance_type": "p5"}
+    for number in range(2):
+        story.put("nodes", 0, node=f"n{number}", **node)
+    story.start(0, "steady", "n1")
+    story.lives("steady", range(300), "n1", 0.9)
+    story.start(0, "leaves", "n0")
+    story.lives("leaves", range(70), "n0", 0.9)
+    story.put("jobs", 70, job_id="leaves", type="cancelled")
+    for minute in range(70, 300, 2):
+        sample = {"node": "n0", "interval_ms": 2 * MINUTE_MS, "gpus": ["0", "1"], "util_ratio": [1.0, 1.0]}
+        story.put("gpu", minute + 2, **sample)
+    assert story.told(tmp_path) == [("forgotten_node", "c1/p5", 120)]

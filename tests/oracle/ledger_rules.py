@@ -54,6 +54,7 @@ class JobUse(NamedTuple):
     node: str
     hour_ms: int
     cost_nano: int
+    gpu_milli_ms: int = 0
 
 
 class Subject(NamedTuple):
@@ -84,6 +85,8 @@ class Costs:
     revisions: Sequence[Revision] = ()
     #: GPU-time in which a job was suspended, by job and hour.
     suspended: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    #: Productive ms of GPUs without a job, by node and hour.
+    strays: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 def exact(number: float) -> Fraction:
@@ -141,13 +144,24 @@ def owner_coverage(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
 
 
 def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """ "paid GPU nodes of one type in a cluster had no job for 6 h": paid in each of these hours, and no job in any of them."""
+    """ "Paid GPU nodes had no job for 6 h": paid in each of these hours, and no job in any of them.
+
+    "Or GPUs of one that a job held in the last 24 h worked for no job, worth $2 in the hour".
+    """
+    hour_ms = end_ms - HOUR_MS
+    least = thresholds.get("stray_nano", exact(thresholds.get("stray_usd", 2)) * 10**9)
     hours = [end_ms - HOUR_MS * back for back in range(1, int(thresholds.get("hours", 6)) + 1)]
     groups: dict[str, list[int]] = {}
     for node in _gpu_nodes(costs, end_ms):
         paid = {other.hour_ms for other in costs.nodes if other.node == node.node and other.gpu_milli_ms > 0}
         used = {use.hour_ms for use in costs.uses if use.node == node.node}
-        if all(hour in paid and hour not in used for hour in hours):
+        free = node.gpu_milli_ms - sum(
+            use.gpu_milli_ms for use in costs.uses if (use.node, use.hour_ms) == (node.node, hour_ms)
+        )
+        stray = max(min(costs.strays.get((node.node, hour_ms), 0), free // 1000), 0)
+        was_held = any(hour_ms - 24 * HOUR_MS <= hour <= hour_ms for hour in used)
+        works_on = was_held and stray and node.cost_nano * stray * 1000 // node.gpu_milli_ms >= least
+        if works_on or all(hour in paid and hour not in used for hour in hours):
             group = f"{node.cluster}/{node.instance_type or node.gpu_type}"
             groups.setdefault(group, []).append(node.cost_nano)
     return [

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
+from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, UNATTRIBUTED_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from tests.oracle.ledger_rules import Costs, JobHour, JobUse, NodeHour, Revision
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
@@ -93,12 +93,23 @@ class Node:
     milli_gpus: int = 8_000
 
 
+class Stray(NamedTuple):
+    """A GPU of a node that works for no job in some minutes after T0, for so many ms in each."""
+
+    node: str
+    gpu: str
+    start: int
+    length: int
+    productive_ms: int
+
+
 @dataclass(frozen=True)
 class Story:
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     prices: tuple[tuple[str, int, int, int], ...]  # sku, minute, cents, minute of the log
     controls: tuple[tuple[int, Json], ...]  # minute of the log, record; one that `ends` has no value
+    strays: tuple[Stray, ...] = ()
 
     def until(self, minute: int) -> Story:
         """What was stored when the log had come to a minute."""
@@ -112,19 +123,30 @@ class Story:
             for node in self.nodes
             if node.first < minute // 60
         ]
-        return replace(self, jobs=tuple(jobs), nodes=tuple(nodes))
+        strays = [
+            each._replace(length=min(each.length, minute - each.start))
+            for each in self.strays
+            if each.start < minute
+        ]
+        return replace(self, jobs=tuple(jobs), nodes=tuple(nodes), strays=tuple(strays))
 
     def costs(self) -> Costs:
         """What the oracle is told."""
         names = {job.job_id: job.names for job in self.jobs}
         hours: dict[tuple[str, int], int] = {}
-        uses: dict[tuple[str, int], int] = {}
+        uses: dict[tuple[str, int], tuple[int, int]] = {}
         for job in self.jobs:
             for minute in job.minutes:
                 hour = minute // HOUR_MS * HOUR_MS
                 hours[job.job_id, hour] = hours.get((job.job_id, hour), 0) + job.cents * CENT_NANO
                 if job.node and job.milli_gpus:
-                    uses[job.node, hour] = uses.get((job.node, hour), 0) + job.cents * CENT_NANO
+                    cost, held = uses.get((job.node, hour), (0, 0))
+                    uses[job.node, hour] = cost + job.cents * CENT_NANO, held + job.milli_gpus * MINUTE_MS
+        strays: dict[tuple[str, int], int] = {}
+        for stray in self.strays:
+            for minute in range(stray.start, stray.start + stray.length):
+                where = stray.node, T0 + minute // 60 * HOUR_MS
+                strays[where] = strays.get(where, 0) + stray.productive_ms
         nodes = [
             NodeHour(
                 node.node, T0 + hour * HOUR_MS, "c1", "p5", "infra", HOUR_MS, node.milli_gpus * HOUR_MS,
@@ -155,8 +177,9 @@ class Story:
                 for hour in job.hours
             ],
             nodes,
-            [JobUse(*key, cost) for key, cost in uses.items()],
+            [JobUse(*key, *use) for key, use in uses.items()],
             revisions,
+            strays=strays,
         )
 
     def used(self, match: Mapping[str, str]) -> dict[int, list[int]]:
@@ -186,6 +209,14 @@ class Story:
                 "cost_usd": _usd(node.cost_nano),
             }  # fmt: skip
             tables.setdefault(NODE_HOURS, []).append(row)
+        tables[UNATTRIBUTED_MINUTES] = [
+            {
+                "node": stray.node, "gpu": stray.gpu, "minute": _at(T0 + minute * MINUTE_MS), "sampled_s": 60,
+                "productive_ms": stray.productive_ms,
+            }
+            for stray in self.strays
+            for minute in range(stray.start, stray.start + stray.length)
+        ]  # fmt: skip
         for table, found in tables.items():
             found = [{**row, "version": version} for row in found]
             store.insert(table, rows(table, *found), f"story:{table}:{version}")
@@ -296,7 +327,7 @@ def _rule(draw: st.DrawFn, number: int) -> Json:
             "team_burn": st.sampled_from([{"usd_per_hour": 3}, {"share_ratio": 0.5}, {"usd_per_hour": 12, "share_ratio": 0.7}]),
             "unallocated": st.sampled_from([{"idle_ratio": 0.5}, {"least_usd": 0.2}]),
             "owner_coverage": st.sampled_from([{"owned_ratio": 0.5}, {"least_usd": 7}]),
-            "forgotten_node": st.sampled_from([{"hours": 1}, {"hours": 2}]),
+            "forgotten_node": st.sampled_from([{"hours": 1}, {"hours": 2}, {"stray_usd": 0.1}, {"stray_usd": 0.02}]),
             "price_jump": st.sampled_from([{"factor": 2}, {"factor": 7}]),
             "unsampled_gpus": st.sampled_from([{"unsampled_ratio": 0.25}, {"cluster_ratio": 0.3}, {"cluster_ratio": 1}]),
     }  # fmt: skip
@@ -355,4 +386,10 @@ def stories(draw: st.DrawFn, *, changes: bool = False) -> Story:
         (draw(st.sampled_from([0, 0, 90, 130])), draw(_rule(number)))
         for number in range(draw(st.integers(0, 3)))
     ]
-    return Story(jobs, tuple(nodes), tuple(prices), tuple(controls))
+    strays = [
+        Stray(node, gpu, start, draw(st.integers(1, LENGTH - start)), draw(st.sampled_from([0, 600, 60_000])))
+        for node in _NODES
+        for gpu in "0123"[: draw(st.sampled_from([0, 0, 1, 4]))]
+        for start in [draw(st.integers(0, LENGTH - 1))]
+    ]
+    return Story(jobs, tuple(nodes), tuple(prices), tuple(controls), tuple(strays))

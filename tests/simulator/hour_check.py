@@ -166,17 +166,24 @@ def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
         for line, said_ms in said
         if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == JUMP
     ]
-    uses: dict[tuple[str, int], int] = {}
+    uses: dict[tuple[str, int], tuple[int, int]] = {}
     suspended: dict[tuple[str, int], int] = {}
     for cell, used in tables.ledger.items():
         if cell.component == "gpu":
             hour_ms = cell.minute // 60 * HOUR_MS
-            uses[cell.node, hour_ms] = uses.get((cell.node, hour_ms), 0) + used.cost_nano
+            cost, held = uses.get((cell.node, hour_ms), (0, 0))
+            held += used.quantity if cell.unit == "gpu_milli_ms" else 0
+            uses[cell.node, hour_ms] = cost + used.cost_nano, held
             if cell.phase == "suspended":
                 of_job = cell.job_id, hour_ms
                 suspended[of_job] = suspended.get(of_job, 0) + used.quantity
-    at_nodes = [JobUse(*where, cost) for where, cost in uses.items()]
-    return Costs(jobs, hours, nodes, at_nodes, prices, suspended)
+    strays: dict[tuple[str, int], int] = {}
+    for (minute, node, _), row in tables.unattributed.items():
+        strays[node, minute // 60 * HOUR_MS] = (
+            strays.get((node, minute // 60 * HOUR_MS), 0) + row.productive_ms
+        )
+    at_nodes = [JobUse(*where, *use) for where, use in uses.items()]
+    return Costs(jobs, hours, nodes, at_nodes, prices, suspended, strays)
 
 
 def with_ms(row: Alert) -> Alert:

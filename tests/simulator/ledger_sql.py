@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from schemas.budget_tables import BUDGET_USE
-from schemas.tables import ALERTS, BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
+from schemas.tables import ALERTS, BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, UNATTRIBUTED_MINUTES
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 from streams.engine.rules import (
@@ -359,21 +359,26 @@ def costs_of(shelf: Shelf) -> Costs:
         "gpu_type",
     )
     nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in read(shelf, NODE_HOURS, *names)]
-    uses: dict[tuple[str, int], int] = {}
-    for node, minute_s, component, quantity, cost in read(
-        shelf, JOB_MINUTES, "node", "minute", "component", "quantity", "cost_usd"
+    uses: dict[tuple[str, int], tuple[int, int]] = {}
+    for node, minute_s, component, unit, quantity, cost in read(
+        shelf, JOB_MINUTES, "node", "minute", "component", "unit", "quantity", "cost_usd"
     ):
         if component == "gpu" and quantity:
             where = node, minute_s // 3600 * HOUR_MS
-            uses[where] = uses.get(where, 0) + cost
+            so_far, held = uses.get(where, (0, 0))
+            uses[where] = so_far + cost, held + (quantity if unit == "gpu_milli_ms" else 0)
     suspended: dict[tuple[str, int], int] = {}
     of_job = ("job_id", "minute", "component", "phase", "quantity")
     for job_id, minute_s, component, phase, quantity in read(shelf, JOB_MINUTES, *of_job):
         if component == "gpu" and phase == "suspended":
             of_hour = job_id, minute_s // 3600 * HOUR_MS
             suspended[of_hour] = suspended.get(of_hour, 0) + quantity
-    at_nodes = [JobUse(*key, cost) for key, cost in uses.items()]
-    return Costs(_jobs(shelf), hours, nodes, at_nodes, suspended=suspended)
+    strays: dict[tuple[str, int], int] = {}
+    for node, minute_s, worked_ms in read(shelf, UNATTRIBUTED_MINUTES, "node", "minute", "productive_ms"):
+        where = node, minute_s // 3600 * HOUR_MS
+        strays[where] = strays.get(where, 0) + worked_ms
+    at_nodes = [JobUse(*key, *use) for key, use in uses.items()]
+    return Costs(_jobs(shelf), hours, nodes, at_nodes, suspended=suspended, strays=strays)
 
 
 def _is_there(shelf: Shelf, bound: Bound) -> Iterator[Row]:
@@ -417,6 +422,7 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 "forgotten_node": {
                     "node_group": held.subject.name, "cluster": cluster, "instance_type": instance_type, "gpu_type": "",
                     "nodes": held.nodes, "first_node": "n", "team": "", "usd": part, "hours": bound.get("hours", 0),
+                    "stray_node": "", "last_job": "", "stray_gpus": 0, "stray_nodes": 0, "stray_nano": 0,
                 },
                 "provisioning_burst": {
                     "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,

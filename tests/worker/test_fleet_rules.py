@@ -85,9 +85,17 @@ class World:
         row = {"sku": sku, "usd": Decimal(str(usd)), "per": "gpu_hour"}
         self.put(PRICES, effective=at(effective_ms), time=at(said_ms), **row)
 
-    def node(self, node: str, hour: int, usd: float, used: float | None = None, kind: str = "") -> None:
+    def node(
+        self,
+        node: str,
+        hour: int,
+        usd: float,
+        used: float | None = None,
+        kind: str = "",
+        gpu_milli_ms: int = 8_000,
+    ) -> None:
         hour_ms = T0 + hour * HOUR_MS
-        money = {"cost_usd": Decimal(str(usd)), "gpu_milli_ms": 8_000, "paid_ms": HOUR_MS}
+        money = {"cost_usd": Decimal(str(usd)), "gpu_milli_ms": gpu_milli_ms, "paid_ms": HOUR_MS}
         about = {"team": "infra", "cluster": "c1", "instance_type": kind or node}
         self.put(NODE_HOURS, node=node, hour=at(hour_ms), **about, **money)
         if used is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.tables import ALERTS
+import pytest
+
+from schemas.tables import ALERTS, UNATTRIBUTED_MINUTES
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
-from tests.worker.ledger_lab import HOUR_MS, T0, at
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, said, shared, works, world
 
 __all__ = ["shared", "world"]
@@ -97,3 +99,59 @@ def test_nodes_that_are_forgotten_in_one_hour_are_counted(world: World) -> None:
     assert alert.summary.startswith(
         "2 p5 nodes in cluster c1 (x0, ...) have been paid for 6 h and had no job, $10.00/h; terminate them or let jobs on them"
     )
+
+
+def _works(world: World, node: str, minutes: range, gpus: int = 8, productive_ms: int = 60_000) -> None:
+    """GPUs of a node work in some minutes, and samples name no job."""
+    for minute in minutes:
+        for gpu in range(gpus):
+            about = {"node": node, "gpu": str(gpu), "minute": at(T0 + minute * MINUTE_MS)}
+            world.put(UNATTRIBUTED_MINUTES, **about, sampled_s=60, productive_ms=productive_ms)
+
+
+def _node(world: World, hours: int, used: int = 1) -> None:
+    """A node of 8 GPUs that a job held at the beginning of its first hours."""
+    for hour in range(hours):
+        gpu_milli_ms = 8_000 * HOUR_MS
+        world.node("n0", hour, 16, used=5 if hour < used else None, kind="p5", gpu_milli_ms=gpu_milli_ms)
+
+
+def test_what_works_on_when_its_job_has_ended_is_told_at_the_end_of_the_hour(world: World) -> None:
+    _node(world, 4)
+    _works(world, "n0", range(10, 150))
+    changes = world.look(4)
+    assert said(changes, "forgotten_node") == [("c1/p5", "firing", 1), ("c1/p5", "resolved", 4)]
+    alert = next(each for each in changes if each.rule == "forgotten_node")
+    works(world, alert)
+    assert alert.summary.startswith(
+        "8 GPUs of node n0 work for no job, $13.33 in an hour; user held it last: end what it left, or let the"
+        " exporter name its job, else"
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "gpus", "productive_ms", "hours"),
+    [
+        (range(60, 120), 8, 60_000, [("c1/p5", "firing", 2), ("c1/p5", "resolved", 3)]),
+        (range(60, 120), 1, 60_000, [("c1/p5", "firing", 2), ("c1/p5", "resolved", 3)]),
+        (range(60, 119), 1, 60_000, []),
+        (range(60, 120), 8, 7_400, []),
+    ],
+    ids=["all of them", "one for $2", "for less", "hardly at all"],
+)
+def test_the_dollars_of_what_works_for_no_job_count(
+    world: World, minutes: range, gpus: int, productive_ms: int, hours: list[tuple[str, str, int]]
+) -> None:
+    _node(world, 4)
+    _works(world, "n0", minutes, gpus, productive_ms)
+    assert said(world.look(4), "forgotten_node") == hours
+
+
+def test_a_node_that_no_job_held_for_a_day_is_nobodys(world: World) -> None:
+    """Whoever works there is not metered: it would be told each hour."""
+    for hour in range(28):
+        used = 5 if hour == 1 else None
+        world.node("n0", hour, 16, used=used, kind="p5", gpu_milli_ms=8_000 * HOUR_MS)
+    off = ("rule", "off", {"rule": "forgotten_node", "thresholds": {"hours": 168}})
+    _works(world, "n0", range(25 * 60, 28 * 60))
+    assert said(world.look(28, off), "forgotten_node") == [("c1/p5", "firing", 26), ("c1/p5", "resolved", 27)]

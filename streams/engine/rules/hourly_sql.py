@@ -62,7 +62,7 @@ def in_named_group(cluster: str, type_: str) -> str:
 _NODES: Final = """
 SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cluster AS cluster, n.instance_type AS instance_type,
     n.gpu_type AS gpu_type, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
-    u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms
+    u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms, u.used_ms AS used_ms
 FROM
 (
     SELECT hour, node, team, cluster, instance_type, gpu_type, cost_usd AS cost, gpu_milli_ms AS gpu_ms, {is_named} AS is_named
@@ -72,7 +72,7 @@ FROM
 LEFT ANY JOIN
 (
     SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost, 1 AS is_used,
-        sumIf(quantity, sku = '' AND unit = 'gpu_milli_ms') AS unpriced_ms
+        sumIf(quantity, sku = '' AND unit = 'gpu_milli_ms') AS unpriced_ms, sumIf(quantity, unit = 'gpu_milli_ms') AS used_ms
     FROM job_minutes FINAL
     PREWHERE minute >= {since} AND minute < {to} WHERE component = 'gpu' AND quantity != 0
     GROUP BY hour, node

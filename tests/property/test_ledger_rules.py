@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from sinks.clickhouse import ClickHouseStore
 from streams.replay.replayed_judge import LogJudge
@@ -127,4 +127,19 @@ def _limits(record: Any) -> list[int | None]:
 @settings(PROFILE, max_examples=max(EXAMPLES // 12, 8))
 @given(stories())
 def test_a_replay_tells_what_the_oracle_tells(store: ClickHouseStore, story: Story) -> None:
-    assert replayed(store, story) == expected(story)
+    wanted = expected(story)
+    assume(not _flaps(wanted))
+    assert replayed(store, story) == wanted
+
+
+def _flaps(told: Sequence[Told]) -> bool:
+    """Whether a price jumps for the fourth time within 3 h: such an alert stays open, of which another test tells."""
+    began: dict[str, list[int]] = {}
+    for rule, _, _, name, _, started_ms, _ in told:
+        if rule == "price_jump":
+            began.setdefault(name, []).append(started_ms)
+    return any(
+        fourth - first < 3 * HOUR_MS
+        for each in began.values()
+        for first, fourth in zip(each, each[3:], strict=False)
+    )

@@ -145,7 +145,7 @@ class AlertSettings(Group):
         default=10_000,
         ge=0,
         le=30_000,
-        description="How long an alert that may share its cause waits for others with it: from three jobs on one message tells of all. A ticket of `stalled` or `idle_gpus` waits 36 times as long for those of its cluster.",
+        description="How long an alert that may share its cause waits for others with it: from three jobs on one message tells of all.",
     )
     group_by: str = Field(
         default="owner,project",

@@ -347,17 +347,8 @@ def costs_of(shelf: Shelf) -> Costs:
             "gpu_cost_usd", *_COSTS,
         )
     ]  # fmt: skip
-    names = (
-        "node",
-        "hour",
-        "cluster",
-        "instance_type",
-        "team",
-        "paid_ms",
-        "gpu_milli_ms",
-        "cost_usd",
-        "gpu_type",
-    )
+    of_node = ("cluster", "instance_type", "team", "paid_ms", "gpu_milli_ms", "cost_usd", "gpu_type")
+    names = ("node", "hour", *of_node)
     nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in read(shelf, NODE_HOURS, *names)]
     uses: dict[tuple[str, int], tuple[int, int]] = {}
     for node, minute_s, component, unit, quantity, cost in read(

@@ -19,6 +19,7 @@ NAMES: Final = pa.list_(pa.string())  # Array(String)
 MEASURES: Final = pa.map_(pa.string(), pa.float64())
 TEXT: Final = pa.string()
 PRICED: Final = dict.fromkeys(PRICE_FIELDS, TEXT)  # what a row can be priced by
+BY_SHARD: Final = {"shard": pa.uint16(), "version": pa.uint64()}  # who wrote a row; the newest version holds
 BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
 
 _MAY_BE_NULL: Final = frozenset(

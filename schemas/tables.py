@@ -20,6 +20,7 @@ from schemas import (
     token_use_table,
 )
 from schemas.column_types import (
+    BY_SHARD,
     BYTES,
     COUNT,
     INSTANTS,
@@ -82,8 +83,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         cost_usd=MONEY,
         lost_quantity=pa.int64(),
         lost_cost_usd=MONEY,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     JOB_HOURS: schema_of(
         hour=SECOND,
@@ -120,8 +120,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         compliance_cost_usd=MONEY,
         lost_cost_usd=MONEY,
         starting_lost_cost_usd=MONEY,  # part of it: of rows with phase `starting`
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     JOB_USAGE_MINUTES: schema_of(
         minute=SECOND,
@@ -136,8 +135,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         tensor_sampled_gpu_s=pa.int64(),
         memory_used_mib_max=pa.int64(),
         power_w_max=pa.int64(),
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     UNATTRIBUTED_MINUTES: schema_of(
         minute=SECOND,
@@ -145,8 +143,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         gpu=TEXT,
         sampled_s=pa.int64(),
         productive_ms=pa.int64(),
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     JOBS: schema_of(
         job_id=TEXT,
@@ -176,8 +173,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         budget=LABELS,  # its own, by the names of the event
         deadline=MILLI,
         declared_usd_per_hour=MONEY,  # by the end of its first five whole minutes
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     ATTEMPTS: schema_of(
         job_id=TEXT,
@@ -192,8 +188,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         gpu_count=COUNT,
         # The time of this attempt that no lower-numbered attempt covers, so that sums over attempts are unions.
         wall_clock_ms=pa.int64(),
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     JOB_CHECKPOINTS: schema_of(
         time=MILLI,
@@ -202,16 +197,14 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         duration_ms=pa.int64(),
         source=TEXT,
         id=TEXT,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     ATTEMPT_GPUS: schema_of(
         job_id=TEXT,
         attempt=pa.uint32(),
         node=TEXT,
         gpu=TEXT,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     NODE_MINUTES: schema_of(
         minute=SECOND,
@@ -222,8 +215,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         quantity=pa.int64(),
         unit=TEXT,
         cost_usd=MONEY,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     NODE_HOURS: schema_of(
         hour=SECOND,
@@ -242,8 +234,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         gpu_milli_ms=pa.int64(),
         unpriced_gpu_milli_ms=pa.int64(),
         cost_usd=MONEY,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     BURN_RATES: schema_of(
         time=MILLI,
@@ -255,8 +246,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         expected_usd_per_hour=MONEY,
         usd_per_hour_now=MONEY,
         ratio_15m=pa.float64(),  # 0: not judged
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     ALERTS: schema_of(
         alert_id=TEXT,
@@ -290,8 +280,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         page_since=MILLI,
         openings=INSTANTS,  # of its rule for its subject, the last ones: whether it flaps
         quiet_since=MILLI,
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     DELIVERIES: schema_of(
         time=MILLI,
@@ -346,8 +335,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         version=pa.uint64(),
     ),
     SNAPSHOTS: schema_of(
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
         parent=pa.uint64(),  # the version that it increments, 0: none
         root=pa.uint64(),  # the oldest version that a restore needs, 0: a version without a parent
         chunk=pa.uint32(),
@@ -370,8 +358,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         trimmed=pa.int64(),
         time=MILLI,
         read_to=MILLI,  # log time
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     DEAD_LETTER_COUNTS: schema_of(
         topic=TEXT,
@@ -386,8 +373,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         month=pa.uint32(),  # 202611: November 2026, UTC
         quantity=pa.int64(),  # of all units, modulo 2**64
         cost_nano=pa.int64(),
-        shard=pa.uint16(),
-        version=pa.uint64(),
+        **BY_SHARD,
     ),
     CANARY: schema_of(
         time=MILLI,  # when the run was due

@@ -71,7 +71,11 @@ def _check_value(field: str, value: object, most_bytes: int, *, is_free: bool = 
         for name, item in value.items():
             _check_bytes(f"field `{field} (a name in it)`", name, MAX_NAME_BYTES)
             inner = field_name(name) if is_free else name[:_NAME_CHARS]
-            _check_value(f"{field}.{inner}", item, MAX_NAME_BYTES, is_free=is_free)
+            # A request has the fields of a control within it.
+            most = (
+                MAX_COMMENT_BYTES if is_free and (field, name) == ("control", "comment") else MAX_NAME_BYTES
+            )
+            _check_value(f"{field}.{inner}", item, most, is_free=is_free)
     elif isinstance(value, list):
         if is_free:
             _check_count(f"field `{field}`", len(value))

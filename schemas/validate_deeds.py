@@ -11,6 +11,7 @@ import orjson
 from schemas.events import ControlEvent
 from schemas.reasons import Reason
 from schemas.refusal import refuse, refuse_missing
+from schemas.wire_types import MAX_COMMENT_BYTES, MAX_NAME_BYTES
 
 DEED: Final = "deed"
 KEY_PREFIX: Final = b"deed/"
@@ -28,8 +29,8 @@ class DeedRecord(NamedTuple):
 def deed_record(
     act: str, name: str, by: str, what: str, count: int, now_ms: int, comment: str = ""
 ) -> DeedRecord:
-    """The record of a deed; `what`: about what it was, in words, `count`: of how many records, rows or requests."""
-    named = f"{act}_{name}"
+    """The record of a deed; `what`: about what it was, in words, cut to 256 bytes, `count`: of how many records, rows or requests."""
+    named = _cut(f"{act}_{name}", MAX_NAME_BYTES)
     value = {
         "source": "trainfare",
         "id": f"{named}_{now_ms}",
@@ -37,12 +38,16 @@ def deed_record(
         "kind": DEED,
         "name": named,
         "act": act,
-        "what": what,
+        "what": _cut(what, MAX_NAME_BYTES),
         "count": count,
-        "by": by,
-        **({"comment": comment} if comment else {}),
+        "by": _cut(by, MAX_NAME_BYTES),
+        **({"comment": _cut(comment, MAX_COMMENT_BYTES)} if comment else {}),
     }
     return DeedRecord(KEY_PREFIX + named.encode(), orjson.dumps(value))
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")
 
 
 def is_deed(key: bytes, event: ControlEvent | None) -> bool:

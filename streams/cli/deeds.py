@@ -13,8 +13,6 @@ from streams.config.settings import Settings
 from streams.errors import TrainfareError
 from streams.topics import Topic
 
-_WHAT_AT_MOST = 1_000
-
 
 def put_on_record(settings: Settings, act: str, name: str, what: str, count: int, *, own_log: bool) -> None:
     """Publish who did something; that it fails is a note, as it is done.
@@ -32,7 +30,7 @@ def put_on_record(settings: Settings, act: str, name: str, what: str, count: int
     if own_log:
         return _say("the log of the directory is open to its worker alone")
     now_ms = SystemClock().now_ms()
-    record = deed_record(act, name, _who(), visible(what)[:_WHAT_AT_MOST], count, now_ms)
+    record = deed_record(act, name, _who(), visible(what), count, now_ms)
     try:
         with LogProducer(settings.kafka) as producer:
             producer.send(Topic.CONTROLS, record.key, record.value)

@@ -15,8 +15,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from schemas.change_tables import ADDRESS_HEADER, PROOF_HEADER
+from schemas.decode import decode
 from schemas.escaping import visible
 from schemas.events import ControlEvent
+from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.validate_controls import ACK
 from schemas.validate_requests import ACTIONS, LIVE, WaitingRequest
@@ -50,7 +52,6 @@ _RETRY_AFTER_S: Final = 5
 #: The store is asked for so long whether it has what is acknowledged.
 _KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
-_COMMENT_MAX: Final = 1_000
 _MODES: Final = (LIVE, "dry_run")
 _WAITS: Final = "has no effect until another person confirms it within an hour"
 #: Why a demo, or a store at rest, takes no acts, and what does.
@@ -230,10 +231,8 @@ class ControlEndpoint:
         mode, comment = asked.get("mode"), asked.get("comment", "")
         if mode not in _MODES:
             raise ApiError(400, f"mode: expected one of {', '.join(_MODES)}", field="mode")
-        if not isinstance(comment, str) or len(comment) > _COMMENT_MAX:
-            raise ApiError(
-                400, f"comment: expected a text of {_COMMENT_MAX:,} characters at most", field="comment"
-            )
+        if not isinstance(comment, str):
+            raise ApiError(400, "comment: expected a text", field="comment")
         _check_unbound(caller)
         waits = mode == LIVE and caller.is_identity
         record = request_record(
@@ -257,8 +256,11 @@ class ControlEndpoint:
         """Write a record that may be written; return what it is, and by whom.
 
         Raises:
-            ApiError: Kafka did not take it.
+            ApiError: It is larger than a record may be, or Kafka did not take it.
         """
+        if isinstance(found := decode(Topic.CONTROLS, record.value, (), self._wall_ms()), Invalid):
+            # No worker would read it.
+            raise ApiError(400, visible(found.detail))
         headers: list[tuple[str, str | bytes | None]] = [
             (ADDRESS_HEADER, caller.address.encode()),
             (PROOF_HEADER, caller.proof.encode()),

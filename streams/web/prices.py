@@ -26,7 +26,7 @@ from streams.web.scopes import Caller, Scope
 from streams.web.second_person import SKIPPED, request_record
 
 BODY_MAX_BYTES: Final = 64 * 1024
-PRICES_MAX: Final = 100
+PRICES_MAX: Final = 50
 #: The kind of what waits for a second person.
 PRICES: Final = "prices"
 _OURS: Final = ("source", "id", "time_ms")
@@ -59,8 +59,8 @@ class PriceEndpoint:
         if unknown := sorted(asked.keys() - {"prices", "comment"}):
             raise ApiError(400, f"{visible(unknown[0])}: expected prices and comment alone")
         comment = asked.get("comment", "")
-        if not isinstance(comment, str) or len(comment) > 1_000:
-            raise ApiError(400, "comment: expected a text of 1,000 characters at most", field="comment")
+        if not isinstance(comment, str):
+            raise ApiError(400, "comment: expected a text", field="comment")
         prices = asked.get("prices")
         events = self._events(prices)
         jumps = self._jumps(events)
@@ -153,7 +153,7 @@ class PriceEndpoint:
         """Write the prices, then who did."""
         await self._controls.append_all([record for _, record in events], caller)
         skus = ", ".join(dict.fromkeys(event.sku for event, _ in events))
-        deed = deed_record("prices", digest_of([by, skus, self._controls.now_ms()]), by, visible(skus)[:1_000], len(events), self._controls.now_ms(), comment)  # fmt: skip
+        deed = deed_record("prices", digest_of([by, skus, self._controls.now_ms()]), by, visible(skus), len(events), self._controls.now_ms(), comment)  # fmt: skip
         written = await self._controls.append(ControlRecord(deed.key, deed.value, "deed", deed.key.decode().partition("/")[2], ""), caller)  # fmt: skip
         return {**written, "by": by, "prices": len(events)}
 

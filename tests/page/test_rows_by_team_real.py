@@ -58,6 +58,10 @@ def test_it_shows_the_own_team_and_says_what_is_for_others(url: str, opened: Ope
         page.screenshot(path=tmp_path / f"{place.replace('/', '-')}.png", full_page=True)
         if place == "finance":
             expect(page.get_by_role("heading", name="Commitments")).to_be_hidden()
+            expect(page.locator(".finance")).to_contain_text(f"All of team {OWN}")
+            expect(page.locator(".finance")).to_contain_text(
+                "Idle nodes are of all teams, and not yours to see."
+            )
         if place in ("idle", "meter"):
             expect(page.locator("#page [role=status]")).to_contain_text(
                 f"and you see team {OWN} alone. Somebody who sees all teams can look."

@@ -55,6 +55,13 @@ def test_a_price_that_moves_too_far_waits_for_another_person(running: Running) -
         assert "h100 moves more than 3 times" in asked["second_person"]
     waits(running, bob, asked["name"])
     time.sleep(1.1)
+    status, long = running.ask("POST", PATH, ada, {"prices": [price("90")], "comment": "ä" * 600})
+    assert (status, "at most 1024 bytes" in long["error"]["message"]) == (400, True), long
+    time.sleep(1.1)
+    many = [price("90"), *(price("5", f"sku-{number:02d}" + 200 * "x") for number in range(49))]
+    long = running.ask("POST", PATH, ada, {"prices": many, "comment": "x" * 1_000})[1]
+    waits(running, bob, long["name"])  # the largest is read by workers, too
+    time.sleep(1.1)
     dear = price("90", "h100-vision", team="vision")  # paid by a closer match
     assert "h100-vision moves" in running.ask("POST", PATH, ada, {"prices": [dear]})[1]["second_person"]
     time.sleep(2)
@@ -90,13 +97,14 @@ def test_a_shared_token_skips_it_and_says_so(running: Running) -> None:
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({}, "a list of 1 to 100"),
-        ({"prices": []}, "a list of 1 to 100"),
+        ({}, "a list of 1 to 50"),
+        ({"prices": []}, "a list of 1 to 50"),
         ({"prices": ["x"]}, "prices[0]: expected an object"),
         ({"prices": [price("1"), price("minus")]}, "prices[1]: field `usd`"),
         ({"prices": [{**price("1"), "time_ms": 1}]}, "prices[0].time_ms: the worker sets it"),
         ({"prices": [price("1")], "by": "me"}, "by: expected prices and comment alone"),
         ({"prices": [price("1")], "comment": 3}, "comment: expected a text"),
+        ({"prices": [price(str(n), f"s{n}") for n in range(51)]}, "a list of 1 to 50"),
     ],
 )
 def test_what_is_wrong_is_said(running: Running, body: dict[str, Any], word: str) -> None:

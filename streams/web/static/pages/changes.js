@@ -8,8 +8,8 @@ import { count, instant } from "../format.js";
 import { may } from "../sign_in.js";
 import { csv } from "./query_answer.js";
 
-const COLUMNS = ["When", "Who", "From", "Kind", "Name", "Before", "After", "Why"].map((title) => ({ title, class: ["Before", "After"].includes(title) ? "wide" : "" }));
-const WAITING = ["Until", "Asked by", "Kind", "What", ""].map((title) => ({ title, class: title === "What" ? "wide" : "" }));
+const COLUMNS = [["When", "fix"], ["Who", ""], ["From", "fix"], ["Kind", ""], ["Name", ""], ["Before", "said"], ["After", "said"], ["Why", ""]].map(([title, name]) => ({ title, class: name }));
+const WAITING = ["Until", "Asked by", "Kind", "What", ""].map((title) => ({ title, class: title === "What" ? "said" : title === "Until" ? "fix" : "" }));
 const FILE = ["offset", "time", "by", "proof", "address", "kind", "name", "before", "after", "comment"];
 const SHOWN = 100;
 const FILE_MAX = 10_000;
@@ -31,7 +31,7 @@ export class Page {
     this.element = h(
       "div",
       { class: "changes" },
-      h("div", { class: "page-head" }, h("h1", {}, "Changes"), h("p", { class: "sub" }, "Who changed what is on record: silences, budgets, rules, tokens, prices, repairs. `trainfare audit` checks that nobody altered it.")),
+      h("div", { class: "page-head" }, h("h1", {}, "Changes"), h("p", { class: "sub" }, "Who changed what is on record: silences, budgets, rules, tokens, prices, repairs. ", h("code", {}, "trainfare audit"), " checks that nobody altered it.")),
       h("div", { class: "controls" }, button("Ask again", () => this.begin()), button("Give a token", () => this.give()), button("Download CSV", () => this.download())),
       this.state,
       this.requests,

@@ -100,7 +100,7 @@ export class Page {
     const columns = columnsOf([LEVELS[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Spent"], ["Forecast"], ["Low (80 %)"], ["High (80 %)"], ["Budgets", "wide"]);
     const cells = (name, each) => [name, dollars(each.spent_usd), dollars(each.forecast_usd), dollars(each.low_usd), dollars(each.high_usd), each.budgets.length ? each.budgets.map((one) => h("span", { class: "finance-budget" }, foreign(visible(one.budget)), ` ${money(one.limit_usd)}: ${HOLDS[one.holds] ?? "not known"} `)) : "–"];
     const made = table(columns, { caption: "Forecast of the month" });
-    made.body.append(...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, "All"), total), { class: "sum" }));
+    made.body.append(...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, found.partial ? foreign(`All of ${visible(found.partial)}`) : "All"), total), { class: "sum" }));
     return [h("p", {}, said), scroller("forecast", made.element), leftOut(found.left_out + Math.max(rows.length - SHOWN, 0))];
   }
 
@@ -115,10 +115,10 @@ export class Page {
     return [scroller("coverage", made.element), worst.length ? h("h3", {}, "Where the rest comes from") : h("p", { class: "sub" }, "✓ All cost names owner, team, project and cost centre."), worst.length ? scroller("coverage", listed.element) : null];
   }
 
-  savings({ rows, spot, hours, left_out: left }) {
+  savings({ rows, spot, hours, left_out: left, partial }) {
     const all = [...spot.rows, ...rows];
     const why = spot.reason ? h("p", { class: "notice" }, `${spot.left_out ? `${plural(spot.left_out, "job")} on spot left out: ` : "What spot saved is not shown: "}${visible(spot.reason)}.`) : null;
-    if (!all.length) return [h("p", { class: "sub" }, "✓ Nothing idle, no unused GPU, and no job on spot in this time."), why];
+    if (!all.length) return [h("p", { class: "sub" }, partial ? "✓ No unused GPU, and no job on spot in this time. Idle nodes are of all teams, and not yours to see." : "✓ Nothing idle, no unused GPU, and no job on spot in this time."), why];
     const columns = columnsOf(["Saving", ""], ["Of", "wide"], ["Team", ""], ["In this time"], ["In a month"], ["Evidence", "wide"]);
     const made = table(columns, { caption: "What could be saved, and what spot saved" });
     made.body.append(...all.map((each) => row(columns, [SAVINGS[each.saving], each.saving === "unused_gpus" ? h("a", { href: address("job", {}, each.name) }, foreign(visible(each.name))) : named(each.name, "–"), named(each.team, "not named"), dollars(each.usd), dollars(each.usd_per_month), foreign(visible(each.evidence))])));

@@ -77,6 +77,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         billed_usd=BILLED,
         time=MILLI,
         version=pa.uint64(),
+        exported=SECOND,  # the newest line; 0: not every line says when
     ),
     FX_RATES: schema_of(
         currency=TEXT,

@@ -18,6 +18,7 @@ import pyarrow as pa
 from schemas.bill_tables import BILL_LINES, BILL_LOADS
 from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
+from streams.bills.export_times import ExportSums, goes_on
 from streams.bills.files import BillFile, lines_of
 from streams.bills.formats.known import FOCUS
 from streams.bills.limits import BATCH_MAX_BYTES, PERIODS_MAX
@@ -61,6 +62,7 @@ class PeriodSums:
     correction_lines: int = 0
     other_currency_lines: int = 0
     billed_usd: Decimal = Decimal(0)
+    exports: ExportSums = field(default_factory=ExportSums)
 
 
 @dataclass
@@ -150,7 +152,8 @@ def _retired_by(
         each.is_new = current != set(each.periods)
         if each.is_new and not each.is_corrections:
             gone |= {
-                (row["load_id"], _key(row)): row for row in _retired(each, ids, standing, replace=replace)
+                (row["load_id"], _key(row)): row
+                for row in _retired(each, checked, ids, standing, replace=replace)
             }
     return standing, list(gone.values())
 
@@ -210,6 +213,7 @@ def _count(found: Loaded, line: BillLine) -> None:
         sums = found.periods[key] = PeriodSums(end_s)
     sums.billing_period_end_s = max(sums.billing_period_end_s, end_s)
     sums.lines += 1
+    sums.exports.see(line)
     sums.correction_lines += line.of("charge_class") == CORRECTION
     found.rounded += line.rounded
     if line.of("billing_currency") == USD:
@@ -234,7 +238,12 @@ def _key(row: dict[str, object]) -> PeriodKey:
 
 
 def _retired(
-    each: Loaded, ids: Iterable[str], standing: Iterable[dict[str, object]], *, replace: bool
+    each: Loaded,
+    checked: Sequence[Loaded],
+    ids: Iterable[str],
+    standing: Iterable[dict[str, object]],
+    *,
+    replace: bool,
 ) -> list[dict[str, object]]:
     """The standing rows of the bills that the file is about; files of the same command are parts of one bill."""
     found = [
@@ -245,15 +254,29 @@ def _retired(
     # Corrections that came in files of their own stay beside the bill, unless it is to replace all that stands.
     whole = [row for row in found if row["lines"] != row["correction_lines"]]
     if not replace:
-        found = []
-    if whole and not replace:
-        row = whole[0]
-        raise WrongUseError(
-            f"{each.file.name}: {_named(row)} is loaded already, by {row['file']}; --replace puts these "
-            "files in its place; further files of one bill are loaded with the first ones, in one command"
-        )
+        found = whole
+    for key in {_key(row): None for row in whole if not replace}:
+        rows = [row for row in whole if _key(row) == key]
+        exports = [other.periods[key].exports for other in checked if key in other.periods]
+        if not goes_on(exports, rows):
+            raise _stands(each, rows[0])
     each.replaces = sorted({str(row["file"]) for row in found})
     return found
+
+
+def _stands(each: Loaded, row: dict[str, object]) -> WrongUseError:
+    """The refusal of a file about a bill that is loaded: nobody knows whether it is the bill anew, or a part of it."""
+    newest_s = each.periods[_key(row)].exports.newest_s
+    dated = (
+        ""
+        if not newest_s
+        else "not all of its lines as they were exported are in these files, or nothing newer; "
+    )
+    return WrongUseError(
+        f"{each.file.name}: {_named(row)} is loaded already, by {row['file']} on {row['time']:%Y-%m-%d}; {dated}"
+        "if this is a newer export of the whole bill, --replace puts it in its place; if it is a further part, load all parts in "
+        "one command, with --replace"
+    )
 
 
 def _named(row: dict[str, object]) -> str:
@@ -312,6 +335,7 @@ def _rows(each: Loaded, now_ms: int, version: int) -> list[dict[str, object]]:
             "billed_usd": sums.billed_usd,
             "time": now_ms,
             "version": version,
+            "exported": sums.exports.newest_s,
         }
         for key, sums in each.periods.items()
     ]

@@ -25,10 +25,13 @@ class RawRecords(Sequence[Record]):
         value_size: [n] int32, bytes; -1: a tombstone; UNREAD: a placeholder for a batch.
         headers_at: [n] int64, index of the record's header count in `data`; -1: no headers.
         read_headers: Called with (data, index); returns the headers of a record that has some.
+
+    `ahead`: what was parsed of all values before, if anything; see `shard.columns_ahead`.
     """
 
     __slots__ = (
         "_read_headers",
+        "ahead",
         "data",
         "headers_at",
         "log_ms",
@@ -55,6 +58,7 @@ class RawRecords(Sequence[Record]):
         self.value_size = value_size
         self.headers_at = headers_at
         self._read_headers = read_headers
+        self.ahead: object = None
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import ConsumerMessage
 
 from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.raw_records import RawRecords
 from streams.errors import TrainfareError
 from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
@@ -94,10 +95,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         Momentary().watch(consumer._client)
         if self.fetch_options.raw_batches:
             large_responses.watch(consumer._client)
-            consumer._value_deserializer = raw_fetch.AsRaw(self._decoded)
+            consumer._value_deserializer = raw_fetch.AsRaw(self._decoded, self._read_ahead)
         # How often to check for fetches without another trigger; 0.2 s by default.
         consumer._consumer_timeout = _IDLE_POLL_S
         return consumer
+
+    def _read_ahead(self, tp: TP, records: RawRecords) -> None:
+        topic = tp.topic.removeprefix(self.fetch_options.topic_prefix)
+        self.fetch_options.read_ahead(topic, tp.partition, records)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Deliver nothing of these partitions before they are sought again."""
@@ -109,6 +114,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Record that joining succeeded, which counts as a heartbeat."""
         self.membership.joined()
         self._asking_again.assigned()
+        self.fetch_options.assigned({tp.partition for tp in assigned})
         finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_assigned(assigned, generation_id)
 

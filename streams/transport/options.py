@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from streams.engine.raw_records import RawRecords
 from streams.transport.faust_types import TP
 
 #: The start offset of each assigned partition in the broker's log; a partition left out is not read yet.
@@ -36,6 +37,11 @@ class FetchOptions:
     isolation_level: str = "read_committed"
     # Whether a fetch is delivered as RawRecords; otherwise as aiokafka's records, one object each.
     raw_batches: bool = True
+    # Reads ahead what was fetched of a partition, as records that the agent finds read; called in the consumer's thread,
+    # which waits most of the time while the agent's does not.
+    read_ahead: Callable[[str, int, RawRecords], None] = lambda _topic, _number, _records: None
+    # Called in the consumer's thread with the numbers of the partitions that are read from now on.
+    assigned: Callable[[set[int]], None] = lambda _: None
     # Offset of the broker's first record in the log it belongs to: an embedded broker that resumes a log begins at 0
     # again, and so do all offsets exchanged with it.
     base: Mapping[TP, int] = field(default_factory=dict)

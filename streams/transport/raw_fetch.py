@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any, Final
 
@@ -19,12 +19,18 @@ from streams.transport.raw_batches import Aborted, FetchedPartition, read_fetch
 
 logger = logging.getLogger(__name__)
 
+#: Is given what was fetched of a partition.
+ReadAhead = Callable[[Any, RawRecords], None]
+
 
 class AsRaw:
     """Takes the place of a consumer's value deserialiser, which so receives RawRecords; aiokafka passes it to the code that reads a fetch."""
 
-    def __init__(self, decoded: DecompressedBytes | None = None) -> None:
+    def __init__(
+        self, decoded: DecompressedBytes | None = None, read_ahead: ReadAhead = lambda _tp, _records: None
+    ) -> None:
         self.decoded = decoded
+        self.read_ahead = read_ahead
 
     def __call__(self, value: bytes | None) -> bytes | None:
         """The value unchanged."""
@@ -65,8 +71,8 @@ class FetchedBytes:
 class RawPartitionRecords:
     """Replaces aiokafka's PartitionRecords: yields one object, or none if there is no record; then it ends.
 
-    `next_fetch_offset`: where to continue; it moves when the object is taken, not before. The bytes are read
-    immediately, in the consumer's thread while the agent processes earlier batches; errors are raised where the object
+    `next_fetch_offset`: where to continue; it moves when the object is taken, not before. The bytes are read, and their
+    records read ahead, immediately, in the consumer's thread while the agent processes earlier batches; errors are raised where the object
     is taken.
     """
 
@@ -78,7 +84,7 @@ class RawPartitionRecords:
         fetch_offset: int,
         check_crcs: bool,
         isolation_level: int,
-        decoded: DecompressedBytes | None = None,
+        reads: AsRaw,
     ) -> None:
         self.next_fetch_offset = fetch_offset
         self._tp = tp
@@ -92,8 +98,10 @@ class RawPartitionRecords:
                 aborted,
                 check_crcs=check_crcs,
                 read_committed=committed,
-                decoded=decoded,
+                decoded=reads.decoded,
             )
+            if found is not None and len(found.records):
+                reads.read_ahead(tp, found.records)
         except Exception as fault:  # noqa: BLE001 - raised here, it would end aiokafka's fetch task
             found = fault
         self._unread = self._old_format(fetched, aborted, check_crcs) if found is None else self._given(found)
@@ -157,7 +165,7 @@ def _partition_records(
             fetch_offset,
             check_crcs,
             isolation_level,
-            value_deserializer.decoded,
+            value_deserializer,
         )
     return _own_records(
         tp,

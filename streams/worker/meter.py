@@ -17,6 +17,7 @@ from streams.engine.alerts.alert import Address
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
+from streams.engine.shard.columns_ahead import ColumnsAhead
 from streams.notify.notifier import Notifier
 from streams.transport.faults import explained, is_explained
 from streams.transport.faust_types import TP
@@ -84,6 +85,7 @@ class Meter:
         self._base: dict[TP, int] = {}
         # tasks that apply reference changes; the event loop keeps only weak references
         self._taking: set[asyncio.Task[None]] = set()
+        ahead = ColumnsAhead(shard.partitions)
         fetch = FetchOptions(
             topic_prefix=kafka.topic_prefix,
             start_offsets=self._start_offsets,
@@ -91,6 +93,8 @@ class Meter:
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
             checkpoint_in_ms=lambda: self._pace.left_ms(options.now_ms()),
             raw_batches=kafka.raw_batches,
+            read_ahead=ahead.read,
+            assigned=ahead.keep_only,
             base=self._base,
             log_now_ms=options.log_time.now_ms,
             decoded_max_bytes=options.max_backlog_bytes,

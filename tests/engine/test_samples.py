@@ -19,6 +19,8 @@ from streams.engine.batch import LogBatch, LogRecord, Record
 from streams.engine.coverage.shapes import MOST_SHAPES, Shapes
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
+from streams.engine.shard.columns_ahead import ColumnsAhead
+from streams.engine.shard.partitioning import partition_of
 from streams.engine.shard.samples import SampleColumns
 from streams.engine.shard.shard import Shard
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
@@ -100,6 +102,17 @@ def state(shard: Shard) -> object:
     )  # fmt: skip
 
 
+def ahead(parser: ColumnsAhead | None) -> Callable[[list[LogRecord]], Sequence[Record]]:
+    """As a fetch brings them that was parsed before: by one parser, or (None) each by a new one."""
+
+    def as_fetched(records: list[LogRecord]) -> Sequence[Record]:
+        found = raw(records)
+        (parser or ColumnsAhead(None)).read("gpu", 0, found)
+        return found
+
+    return as_fetched
+
+
 def start(job_id: str) -> LogBatch:
     value = {"source": "s", "id": "1", "time_ms": T0, "job_id": job_id, "type": "started", "gpu_count": 2}
     return LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, orjson.dumps(value))])
@@ -112,6 +125,7 @@ def start(job_id: str) -> LogBatch:
     st.booleans(),
     st.sampled_from([0, 2 * DAY_MS]),
     st.sampled_from([1, MOST_SHAPES]),
+    st.sampled_from([0, 1]),
 )
 def test_bytes_and_records_come_to_the_same(
     values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]],
@@ -119,25 +133,27 @@ def test_bytes_and_records_come_to_the_same(
     started: bool,
     since_ms: int,
     most_shapes: int,
+    overlap: int,
 ) -> None:
+    parser = ColumnsAhead(None) if most_shapes > 1 else None
     log = [
         LogRecord(i, T0 + 40_000 * i + since_ms, value, headers) for i, (value, headers) in enumerate(values)
     ]
     edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
-    twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
+    ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw, ahead(parser)]
+    twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in ways]
     twins[1].samples = SampleColumns(twins[1].partition, Shapes(most_shapes))
-    ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
+    # Read again from a little before: what is known is trimmed.
+    spans = [(max(begin - overlap, 0), end) for begin, end in pairwise(edges)]
     for shard, as_fetched in zip(twins, ways, strict=True):
         if started:
             shard.fold(start("j1"))
             shard.checkpoint(T0, 1, open_attempts=True)
-        for begin, end in pairwise(edges):
-            # Read again from a little before: what is known is trimmed.
-            first = max(begin - 1, 0)
-            batch = LogBatch("gpu", 0, first, end, as_fetched(log[first:end]))
+        # All are fetched before one is folded.
+        for batch in [LogBatch("gpu", 0, *span, as_fetched(log[slice(*span)])) for span in spans]:
             assert shard.missing(batch) == {}
             assert shard.fold(batch) is None
-    assert state(twins[0]) == state(twins[1])
+    assert all(state(twin) == state(twins[0]) for twin in twins[1:])
 
 
 def event(offset: int, kind: str, at_ms: int) -> LogBatch:
@@ -224,10 +240,10 @@ ORDINARY: Story = [
     st.sampled_from([1, MOST_SHAPES]),
 )  # fmt: skip
 def test_rows_and_snapshots_are_the_same_at_each_checkpoint(story: Story, most_shapes: int) -> None:
-    twins = [Told(list, MOST_SHAPES), Told(raw, most_shapes)]
+    twins = [Told(list, MOST_SHAPES), Told(raw, most_shapes), Told(ahead(None), most_shapes)]
     for twin in twins:
         twin.tell(story)
-    assert twins[0].held == twins[1].held
+    assert all(twin.held == twins[0].held for twin in twins[1:])
     for twin in twins:
         twin.store(open_attempts=False)
         again = Shard.restore(0, twin.shard.settings, PriceBook.empty(), twin.chain)
@@ -240,6 +256,35 @@ def test_ordinary_samples_need_no_object_each() -> None:
     columns = shard.samples.read(raw(log), ShardSettings())
     assert not columns.events
     assert shard.samples.job_ids(columns) == {"j0", "j1", "j2"}
+
+
+def test_what_was_parsed_ahead_is_not_parsed_again() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    fetched = ahead(ColumnsAhead(None))([LogRecord(0, T0, orjson.dumps(SAMPLE))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shapes, "parse", None)
+        shard.fold(LogBatch("gpu", 0, 0, 1, fetched))
+    assert shard.books.applied == 1
+
+
+def test_a_sample_of_the_future_is_refused_though_it_was_parsed() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    fetched = ahead(ColumnsAhead(None))([LogRecord(0, T0 - DAY_MS, orjson.dumps(SAMPLE))])
+    shard.fold(LogBatch("gpu", 0, 0, 1, fetched))
+    assert [letter.reason for letter in shard.refused.letters] == ["future"]
+
+
+def test_what_is_parsed_ahead_for_another_partition_is_refused() -> None:
+    shard = Shard(1, ShardSettings(partitions=8), PriceBook.empty())
+    reader = ColumnsAhead(8)
+    samples = [LogRecord(i, T0, orjson.dumps(SAMPLE | {"job_id": f"j{i}"})) for i in range(16)]
+    fetched = raw(samples)
+    reader.read("gpu", 1, fetched)
+    shard.fold(LogBatch("gpu", 1, 0, 16, fetched))
+    ours = [f"j{i}" for i in range(16) if partition_of(f"j{i}", 8) == 1]
+    assert sorted(shard.jobs) == ours
+    assert {letter.reason for letter in shard.refused.letters} == {"wrong_partition"}
+    assert len(shard.refused.letters) == 16 - len(ours)
 
 
 def test_an_envelope_in_the_headers_is_opened() -> None:

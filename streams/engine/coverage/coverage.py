@@ -17,7 +17,7 @@ from streams.engine.coverage.blob_form import read
 from streams.engine.coverage.flatten import flatten
 from streams.engine.coverage.names import NO_HOUR, Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
-from streams.engine.coverage.shapes import ShapeGroups, Shapes
+from streams.engine.coverage.shapes import Shape, ShapeGroups
 from streams.engine.kernels.arrays import F64, I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
@@ -144,8 +144,8 @@ class Coverage:
         """Drop all groups if there are too many; not between groups_of_shapes() and its fold."""
         self._names.trim_groups()
 
-    def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
-        """The group of each record ([n] int32) by the index of its shape."""
+    def groups_of_shapes(self, shapes: Sequence[Shape | None], index: I32) -> I32:
+        """The group of each record ([n] int32) by the number of its shape."""
         return self._shape_groups.of(shapes, index)
 
     def group_sizes(self, group: I32) -> I64:

@@ -5,7 +5,7 @@ A shape is learned from a record that the general decoder accepts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ class Parsed(NamedTuple):
     [n]: `shape`; where it is not -1 also `time_ms`, `interval_ms`, and `id_at`, `id_size`: the span of the id in the
     data, size 0 without one. The others are flat: record i has [value_ptr[i], value_ptr[i + 1]), in the order of its
     shape's GPUs. NaN where a record has none; length 0 where no record has any. All are views of memory that the next
-    parse overwrites.
+    parse overwrites. `shapes`: by number, None where one was refused; it only grows, and a cleared table begins another.
     """
 
     shape: I32
@@ -77,6 +77,11 @@ class Parsed(NamedTuple):
     tensor: F64
     memory: F64
     power: F64
+    shapes: Sequence[Shape | None]
+
+    def kept(self) -> Parsed:
+        """The same in memory of its own."""
+        return self._replace(**{name: getattr(self, name).copy() for name in self._fields if name != "shapes"})
 
 
 class Shapes:
@@ -144,7 +149,7 @@ class Shapes:
             self._grow_table(int(value_size[done]))
         self._learn(batch, out)
         self._add(out.shape)
-        return _parsed(out)
+        return _parsed(out, self._shapes)
 
     def _evict_for(self, n: int, size_bytes: int) -> None:
         used = self._table.used
@@ -268,13 +273,14 @@ def _first(columns: GpuColumns, n: int) -> GpuColumns:
     )
 
 
-def _parsed(out: GpuColumns) -> Parsed:
+def _parsed(out: GpuColumns, shapes: Sequence[Shape | None]) -> Parsed:
     """The columns in the form for callers."""
     room, total = len(out.values) // PLANES, int(out.value_ptr[-1])
     has = int(np.bitwise_or.reduce(out.planes)) | 1 << UTIL
     planes = [out.values[plane * room :][: total if (has >> plane) & 1 else 0] for plane in range(PLANES)]
     times = out.shape, out.time_ms, out.interval_ms
-    return Parsed(*times, out.id_at, out.id_size, out.value_ptr, *planes)
+    util, sm, tensor, memory, power = planes
+    return Parsed(*times, out.id_at, out.id_size, out.value_ptr, util, sm, tensor, memory, power, shapes)
 
 
 _UNKNOWN = -1
@@ -285,19 +291,22 @@ class ShapeGroups:
 
     def __init__(self, names: HolderNames) -> None:
         self._names = names
-        self._valid = (-1, -1)
+        self._shapes: Sequence[Shape | None] = ()
+        self._epoch = -1
         self._group = np.zeros(0, np.int32)
 
-    def of(self, shapes: Shapes, index: I32) -> I32:
-        """The group of each shape ([n] int32). New shapes are added."""
-        valid = (shapes.generation, self._names.epoch)
-        if valid != self._valid:
-            self._valid, self._group = valid, np.zeros(0, np.int32)
+    def of(self, shapes: Sequence[Shape | None], index: I32) -> I32:
+        """The group of each shape ([n] int32) by its number. New shapes are added."""
+        if shapes is not self._shapes or self._epoch != self._names.epoch:
+            self._shapes, self._epoch, self._group = shapes, self._names.epoch, np.zeros(0, np.int32)
         if len(self._group) < len(shapes):
             larger = np.full(max(len(shapes), 2 * len(self._group)), _UNKNOWN, np.int32)
             larger[: len(self._group)] = self._group
             self._group = larger
         unknown = np.unique(index[self._group[index] == _UNKNOWN]).tolist()
-        self._group[unknown] = self._names.groups(shapes[number][1:5] for number in unknown)
-        found: I32 = self._group[index]
-        return found
+        found = [
+            shape for number in unknown if (shape := shapes[number]) is not None
+        ]  # a refused one has no record
+        self._group[unknown] = self._names.groups(shape[1:5] for shape in found)
+        groups: I32 = self._group[index]
+        return groups

@@ -112,7 +112,7 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
         return
     records = columns.records
     timely = _timely_columns(shard, columns, tally)
-    if shard.samples.must_publish:
+    if shard.samples.must_publish_before(columns):
         shard.publish_samples()
     folded = shard.samples.fold(columns, timely, shard.jobs, shard.coverage)
     shard.books.late_gpu_samples += folded.late

@@ -98,13 +98,13 @@ class SampleColumns:
 
     def __init__(self, place: PartitionCheck, shapes: Shapes | None = None) -> None:
         self._place = place
-        self._shapes = Shapes(is_ours=place.is_of) if shapes is None else shapes
+        self._own_shapes = Shapes(is_ours=place.is_of) if shapes is None else shapes
+        self._shapes: Sequence[Shape | None] = ()  # those of the last batch
         self._owners: list[SampledAttempt] = []
         self._number: dict[SampledAttempt, int] = {}  # owner -> number
         self._owner = np.zeros(0, np.int32)  # by shape: number of its owner
         self._idle = np.zeros(0, np.bool_)  # by shape: no job has the GPUs
         self._spans = np.zeros(0, SPAN)  # by owner
-        self._known: list[Shape | None] = []  # shapes of this generation; None: refused
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
         self._pending = PendingSamples()
         self.times = SampleTimes()
@@ -115,17 +115,25 @@ class SampleColumns:
         self._reported = np.zeros(
             0, np.bool_
         )  # by owner: a steady one returned by `publish` since the last checkpoint
-        self._generation = self._shapes.generation
+
+    def must_publish_before(self, columns: SampleBatch) -> bool:
+        """Whether `publish` must be called before the `fold` of these: too much waits, or their numbers of shapes are of another table."""
+        return self.must_publish or columns.parsed.shapes is not self._shapes
 
     @property
     def must_publish(self) -> bool:
-        """Whether `publish` must be called before or after the next `fold`: too much waits, or the table of shapes was emptied."""
-        return len(self._pending) > MOST_WAITING or self._generation != self._shapes.generation
+        """Whether `publish` must be called, as too much waits."""
+        return len(self._pending) > MOST_WAITING
 
     def read(self, records: RawRecords, settings: ShardSettings) -> SampleBatch:
-        """Parse all values, ordinary ones as columns."""
+        """Parse all values that were not parsed ahead, ordinary ones as columns."""
         allowed_ms = settings.newest_allowed_each_ms(records.log_ms)
-        parsed = self._shapes.parse(records.data, records.value_at, records.value_size, allowed_ms)
+        parsed = records.ahead
+        if isinstance(parsed, Parsed):
+            parsed.shape[parsed.time_ms > allowed_ms] = -1  # a time of another record where there is no shape
+        else:
+            values = records.data, records.value_at, records.value_size
+            parsed = self._own_shapes.parse(*values, allowed_ms)
         parsed.shape[records.headers_at >= 0] = -1  # CloudEvents attributes may be in the headers
         events: dict[int, Event | Invalid] = {}
         for index in np.flatnonzero(parsed.shape < 0).tolist():
@@ -137,8 +145,8 @@ class SampleColumns:
 
     def job_ids(self, columns: SampleBatch) -> set[str]:
         """The jobs that the batch refers to, '' for idle GPUs among them."""
-        shapes = np.unique(columns.parsed.shape)
-        found = {self._shapes[shape].job_id for shape in shapes[shapes >= 0].tolist()}
+        numbers, shapes = np.unique(columns.parsed.shape), columns.parsed.shapes
+        found = {shape.job_id for number in numbers[numbers >= 0].tolist() if (shape := shapes[number])}
         return found | {getattr(event, "job_id", "") for event in columns.events.values()}
 
     def fold(
@@ -150,7 +158,7 @@ class SampleColumns:
         late = unattributed = 0
         too_late: list[int] = []
         sampled: set[SampledAttempt] = set()
-        self._resolve_owners()
+        self._resolve_owners(parsed.shapes)
         coverage.trim_groups()  # only between batches: a fold holds group numbers
         samples = self._samples(parsed, direct, coverage)
         done = 0
@@ -239,7 +247,7 @@ class SampleColumns:
             elif owner.job_id in open_jobs:
                 self._place_of[number] = job.place_in(self.times)
         for number, index, time_ms, interval_ms, text in self._pending.drain_newest(metered.keys()):
-            shape = self._known[index]
+            shape = self._shapes[index]
             if shape is None:
                 continue
             fields = self._fields.get(index)
@@ -272,14 +280,13 @@ class SampleColumns:
             if number is not None:
                 self._place_of[number] = _NOWHERE
 
-    def _resolve_owners(self) -> None:
+    def _resolve_owners(self, shapes: Sequence[Shape | None]) -> None:
         """Resolve the attempt of each shape; many exporters, perhaps one per GPU, may report the same attempt.
 
-        Numbers are assigned anew when the table of shapes was emptied.
+        Numbers are assigned anew when the table of shapes is another one.
         """
-        if self._generation != self._shapes.generation:
-            self._generation = self._shapes.generation
-            self._known.clear()
+        if shapes is not self._shapes:
+            self._shapes = shapes
             self._fields.clear()
             self._owners.clear()
             self._number.clear()
@@ -289,17 +296,14 @@ class SampleColumns:
                 self._place_of[:0],
                 self._reported[:0],
             )
-        known, count = len(self._owner), len(self._shapes)
+        known, count = len(self._owner), len(shapes)
         if known == count:
             return
         numbers, idle = np.full(count - known, _NOBODY, np.int32), np.zeros(count - known, np.bool_)
         for index in range(known, count):
-            try:
-                shape = self._shapes[index]
-            except IndexError:  # refused: no record has it
-                self._known.append(None)
+            shape = shapes[index]
+            if shape is None:  # refused: no record has it
                 continue
-            self._known.append(shape)
             if not shape.job_id:
                 idle[index - known] = True
                 continue

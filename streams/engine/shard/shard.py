@@ -95,7 +95,7 @@ class Shard(ShardState):
         if known is not None and known.batch is batch and known.expected == expected:
             return known
         first = first_from(batch.records, expected)
-        records = batch.records[first:]
+        records = batch.records[first:] if first else batch.records
         if batch.topic == "gpu" and isinstance(records, RawRecords):
             columns = self.samples.read(records, self.settings)
             self._decoded = DecodedBatch(batch, expected, first, records, [], columns)

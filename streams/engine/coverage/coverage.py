@@ -130,12 +130,14 @@ class Coverage:
         begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
         minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
         minutes *= self._arrays.group_holders[samples.group[first:stop]]
-        # Split the work into calls, each with room for its rows.
-        work = np.cumsum((np.diff(samples.value_ptr[first : stop + 1]) + 60) * (end_s - begin_s + 1))
-        done = 0
+        values = np.diff(samples.value_ptr[first : stop + 1])
+        most = (int(values.sum()) + 60 * len(values)) * int((end_s - begin_s).max() + 1)
+        work = np.cumsum((values + 60) * (end_s - begin_s + 1)) if most > _CELLS_PER_CALL else None
+        done, end = 0, stop - first
         while done < stop - first:
-            before = int(work[done - 1]) if done else 0
-            end = max(done + 1, int(np.searchsorted(work, before + _CELLS_PER_CALL, "right")))
+            if work is not None:
+                before = int(work[done - 1]) if done else 0
+                end = max(done + 1, int(np.searchsorted(work, before + _CELLS_PER_CALL, "right")))
             self._arrays.reserve_rows(int(minutes[done:end].sum()))
             fold_samples(first + done, first + end, self._horizon_s, self._arrays.store, samples)
             done = end
@@ -150,8 +152,7 @@ class Coverage:
 
     def group_sizes(self, group: I32) -> I64:
         """The number of GPUs in each group ([n] int64)."""
-        pointers = self._arrays.store.group_ptr
-        return np.asarray(pointers[group + 1] - pointers[group])
+        return np.asarray(np.diff(self._arrays.store.group_ptr)[group])
 
     def drain_dirty(self) -> I64:
         """The rows ([n] int64) whose values changed since the last call."""

@@ -81,7 +81,9 @@ class Parsed(NamedTuple):
 
     def kept(self) -> Parsed:
         """The same in memory of its own."""
-        return self._replace(**{name: getattr(self, name).copy() for name in self._fields if name != "shapes"})
+        return self._replace(
+            **{name: getattr(self, name).copy() for name in self._fields if name != "shapes"}
+        )
 
 
 class Shapes:
@@ -303,10 +305,13 @@ class ShapeGroups:
             larger = np.full(max(len(shapes), 2 * len(self._group)), _UNKNOWN, np.int32)
             larger[: len(self._group)] = self._group
             self._group = larger
-        unknown = np.unique(index[self._group[index] == _UNKNOWN]).tolist()
-        found = [
-            shape for number in unknown if (shape := shapes[number]) is not None
-        ]  # a refused one has no record
-        self._group[unknown] = self._names.groups(shape[1:5] for shape in found)
         groups: I32 = self._group[index]
+        missing = groups == _UNKNOWN
+        if missing.any():
+            unknown = np.unique(index[missing]).tolist()
+            found = [
+                shape for number in unknown if (shape := shapes[number]) is not None
+            ]  # no record is refused
+            self._group[unknown] = self._names.groups(shape[1:5] for shape in found)
+            groups = self._group[index]
         return groups

@@ -18,7 +18,7 @@ from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, 
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import NOBODY, Payer
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hour_measures import MINUTES_PER_HOUR
+from streams.engine.state.hour_measures import MINUTES_PER_HOUR, MinuteLines
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import payer_in
 from streams.engine.state.node import NodeState
@@ -249,9 +249,11 @@ def _set_sampled(attempt: AttemptState, timeline: Timeline, minute: int, seconds
     """Record the sampled seconds of a metered minute."""
     before = attempt.sampled_s.get(minute, 0)
     if before != seconds:
-        more_ms = 1000 * (seconds - before)
-        attempt.row_sums.add_wall_clock(minute, minute_fields(attempt, timeline, minute), more_ms)
-        attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
+        hour = minute // MINUTES_PER_HOUR
+        if attempt.row_sums.of(hour) is not None:
+            more_ms = 1000 * (seconds - before)
+            attempt.row_sums.add_wall_clock(minute, minute_fields(attempt, timeline, minute), more_ms)
+        attempt.changed_hours.add(hour)
         attempt.sampled_s[minute] = seconds
 
 
@@ -267,32 +269,57 @@ def _replace(
     """Write the differences between booked and new rows; return their minutes, and record the new rows."""
     changed: list[int] = []
     nothing: dict[Line, tuple[int, int]] = {}
+    places: dict[int, int] = {}  # by the identity of a line, whose hash takes longer than all else of a row
     for minute in minutes:
         before, after = booked.get(minute, nothing), new.get(minute, nothing)
         if before == after:
             continue
         changed.append(minute)
-        if is_cut(attempt, timeline, minute):
-            attempt.row_sums.forget(minute // MINUTES_PER_HOUR)
+        _mark_rows(attempt, timeline, minute, before, after)
+        if before:
+            _change_rows(job_id, attempt.number, minute, before, after, rows)
         else:
-            attempt.row_sums.change(minute, minute_fields(attempt, timeline, minute), before, after)
-        attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
-        for line, quantities in after.items():
-            if before.get(line) != quantities:
-                rows.add_row(job_id, attempt.number, line, minute, *quantities, before.get(line, _NOTHING)[0])
-        gone = [line for line in before if line not in after]
-        if gone:
-            standing = {line.row_key for line in after}
-            for line in gone:
-                if line.row_key in standing:
-                    rows.retract(job_id, attempt.number, line, minute, before[line][0])
-                else:
-                    rows.add_row(job_id, attempt.number, line, minute, 0, 0, before[line][0])
+            for line, quantities in after.items():
+                place = places.get(id(line))
+                if place is None:
+                    place = places[id(line)] = rows.place_of(job_id, attempt.number, line)
+                rows.add_at(place, minute, *quantities)
         if after:
             booked[minute] = after
         else:
             del booked[minute]
     return changed
+
+
+def _mark_rows(
+    attempt: AttemptState, timeline: Timeline, minute: int, before: MinuteLines, after: MinuteLines
+) -> None:
+    """Mark the hour of a minute whose rows change, and keep its sums up."""
+    hour = minute // MINUTES_PER_HOUR
+    attempt.changed_hours.add(hour)
+    if attempt.row_sums.of(hour) is None:
+        return
+    if is_cut(attempt, timeline, minute):
+        attempt.row_sums.forget(hour)
+    else:
+        attempt.row_sums.change(minute, minute_fields(attempt, timeline, minute), before, after)
+
+
+def _change_rows(
+    job_id: str, attempt: int, minute: int, before: MinuteLines, after: MinuteLines, rows: LedgerRows
+) -> None:
+    """Write the rows of a minute in which they differ from those booked."""
+    for line, quantities in after.items():
+        if before.get(line) != quantities:
+            rows.add_row(job_id, attempt, line, minute, *quantities, before.get(line, _NOTHING)[0])
+    gone = [line for line in before if line not in after]
+    if gone:
+        standing = {line.row_key for line in after}
+        for line in gone:
+            if line.row_key in standing:
+                rows.retract(job_id, attempt, line, minute, before[line][0])
+            else:
+                rows.add_row(job_id, attempt, line, minute, 0, 0, before[line][0])
 
 
 def _minutes(spans: tuple[Span, ...], within: tuple[int, int]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from streams.engine.state.hour_measures import (
     MinuteLines,
     Sums,
     add_rows,
+    sampled_fields,
     shown_fields,
 )
 from streams.engine.state.job import JobState
@@ -35,7 +36,7 @@ def minute_fields(attempt: AttemptState, line: Timeline, minute: int) -> Fields:
     """Return the price fields of a minute: those of its newest sample, or else those that held when it ended."""
     winner = attempt.winners.get(minute)
     if winner is not None:
-        return shown_fields(winner.price_fields)
+        return sampled_fields(winner.fields)
     return fields_before(line, (minute + 1) * MINUTE_MS)
 
 

@@ -136,20 +136,23 @@ class LedgerRows:
         self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int, before: int = 0
     ) -> None:
         """Write one row; `before`: the quantity that it replaces."""
-        self._add_row((owner_id, attempt, line, _BOTH), minute, quantity, lost, before)
+        self.add_at(self.place_of(owner_id, attempt, line), minute, quantity, lost, before)
 
     def retract(self, owner_id: str, attempt: int, line: Line, minute: int, before: int) -> None:
         """Count that a row is gone: another with its key and another price is written."""
-        self._add_row((owner_id, attempt, line, _COUNTED), minute, 0, 0, before)
+        self.add_at(self.place_of(owner_id, attempt, line, _COUNTED), minute, 0, 0, before)
 
-    def _add_row(
-        self, key: tuple[str, int, Line, int], minute: int, quantity: int, lost: int, before: int
-    ) -> None:
-        index = self._single.get(key)
-        if index is None:
-            owner_id, attempt, line, use = key
-            index = self._single[key] = self._add_line(owner_id, attempt, line, (), (), use)
-        self._row_line.append(index)
+    def place_of(self, owner_id: str, attempt: int, line: Line, use: int = _BOTH) -> int:
+        """The place of a line for `add_at`."""
+        key = owner_id, attempt, line, use
+        place = self._single.get(key)
+        if place is None:
+            place = self._single[key] = self._add_line(owner_id, attempt, line, (), (), use)
+        return place
+
+    def add_at(self, place: int, minute: int, quantity: int, lost: int, before: int = 0) -> None:
+        """Write one row of the line that has this place; `before`: the quantity that it replaces."""
+        self._row_line.append(place)
         self._row_minute.append(minute)
         self._row_quantity.append(quantity)
         self._row_lost.append(lost)

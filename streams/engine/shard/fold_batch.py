@@ -132,6 +132,12 @@ def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> ND
     records, times_ms = columns.records, columns.times_ms()
     newest_ms = shard.position.newest_ms.get(_GPU_TOPIC, BEGINNING_MS)
     forgotten_ms = shard.position.forgotten_ms.get(_GPU_TOPIC, 0)
+    first_ms, last_ms = int(times_ms.min()), max(int(times_ms.max()), newest_ms)
+    is_usual = not columns.events and last_ms <= int(records.log_ms.min()) + FUTURE_MS
+    if is_usual and first_ms >= max(last_ms - shard.settings.job_horizon_ms, forgotten_ms):
+        shard.position.newest_ms[_GPU_TOPIC] = last_ms
+        _note_log_time(shard, columns)
+        return np.ones(len(records), np.bool_)
     # The newest accepted time before each record; a record beyond the horizon never counts as the newest.
     allowed_ms = np.minimum(times_ms, records.log_ms + FUTURE_MS)  # as above
     known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, allowed_ms)
@@ -148,10 +154,13 @@ def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> ND
         shard.refused.add(records[index], Reason.too_late, detail)
     _note_ahead(shard, columns, np.flatnonzero(timely & (times_ms > records.log_ms + FUTURE_MS)).tolist())
     shard.position.newest_ms[_GPU_TOPIC] = int(before_ms[-1])
-    shard.position.log_ms[_GPU_TOPIC] = max(
-        shard.position.log_ms.get(_GPU_TOPIC, 0), int(records.log_ms.max())
-    )
+    _note_log_time(shard, columns)
     return timely
+
+
+def _note_log_time(shard: ShardState, columns: SampleBatch) -> None:
+    log_ms = shard.position.log_ms
+    log_ms[_GPU_TOPIC] = max(log_ms.get(_GPU_TOPIC, 0), int(columns.records.log_ms.max()))
 
 
 def _note_ahead(shard: ShardState, columns: SampleBatch, accepted: Sequence[int]) -> None:

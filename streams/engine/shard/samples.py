@@ -48,6 +48,8 @@ class SampleBatch(NamedTuple):
 
     def times_ms(self) -> I64:
         """`time_ms` ([n] int64); for a record that is no event, an instant before all others."""
+        if not self.events:
+            return self.parsed.time_ms
         times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEGINNING_MS)
         for index, event in self.events.items():
             if not isinstance(event, Invalid):
@@ -177,19 +179,28 @@ class SampleColumns:
                     sampled.add(SampledAttempt(event.job_id, event.attempt))
             done = stop
         coverage.fold_columns(samples, done, len(accepted))
-        sizes = coverage.group_sizes(samples.group)
-        all_late = (sizes > 0) & (samples.late == sizes)
-        too_late.extend(np.flatnonzero(all_late).tolist())
-        idle = np.zeros(len(direct), np.bool_)
-        idle[direct] = self._idle[parsed.shape[direct]]
-        unattributed += int((direct & idle & ~all_late).sum())
-        self._add_pending(columns, direct & ~all_late & ~idle)
-        return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
+        late_gpus = int(samples.late.sum())
+        applied = direct
+        if late_gpus:
+            sizes = coverage.group_sizes(samples.group)
+            all_late = (sizes > 0) & (samples.late == sizes)
+            too_late.extend(np.flatnonzero(all_late).tolist())
+            applied = direct & ~all_late
+        if self._idle.any():
+            idle = np.zeros(len(direct), np.bool_)
+            idle[direct] = self._idle[parsed.shape[direct]]
+            unattributed += int((applied & idle).sum())
+            applied = applied & ~idle
+        self._add_pending(columns, applied)
+        return FoldedSamples(sorted(too_late), late_gpus + late, unattributed, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
         """The kernel's view; records that are not merged this way have group 0, which has no slot."""
-        group = np.zeros(len(direct), np.int32)
-        group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
+        if direct.all():
+            group = coverage.groups_of_shapes(self._shapes, parsed.shape)
+        else:
+            group = np.zeros(len(direct), np.int32)
+            group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
         return Samples(
             group=group,
             begin_s=(parsed.time_ms - parsed.interval_ms) // 1000,

@@ -121,6 +121,7 @@ def build_snapshot(shard: ShardState) -> bytes:
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
+    jobs, (since_ms, until_ms) = shard.jobs, shard.samples.times.lists()
     written = changes.jobs | whole  # whatever is written of a job includes its hours
     owed = (each for each in changes.owed if each.job_id not in written and each.job_id in shard.jobs)
     # Each price is written once, and once per round.
@@ -144,7 +145,10 @@ def build_snapshot(shard: ShardState) -> bytes:
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.position.tick_ms,
-        sampled={job_id: shard.jobs[job_id].times_ms for job_id in changes.sampled & shard.due.sampled_jobs},
+        sampled={
+            job_id: jobs[job_id].times_among(since_ms, until_ms)
+            for job_id in changes.sampled & shard.due.sampled_jobs
+        },
         watch=shard.tracker.dump(),
         tallies=shard.tallies,
         paid_ms=shard.due.accrued_to_ms,

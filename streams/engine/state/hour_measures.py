@@ -138,6 +138,12 @@ class RowSums:
 
 
 @lru_cache(maxsize=16384)
+def sampled_fields(fields: tuple[str, ...]) -> Fields:
+    """Price fields in the form that a Winner has, as rows show them."""
+    return tuple(value[1:] for value in fields)
+
+
+@lru_cache(maxsize=16384)
 def shown_fields(fields: tuple[str | None, ...]) -> Fields:
     """Price fields as rows show them: empty where none is known."""
     return tuple(value or "" for value in fields)

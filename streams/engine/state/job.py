@@ -168,18 +168,17 @@ class JobState:
         times = self._times
         return self._heard_ms if times is None else max(self._heard_ms, times.last_ms(self._place))
 
-    @property
-    def times_ms(self) -> tuple[int, int, int]:
-        """`first_ms`, `last_ms` and `heard_ms` at once: each snapshot asks for those of all sampled jobs."""
-        times, first_ms, last_ms, heard_ms = self._times, self._first_ms, self._last_ms, self._heard_ms
-        if times is not None:
-            since_ms, until_ms = times.first_ms(self._place), times.last_ms(self._place)
-            first_ms, last_ms, heard_ms = (
-                min(first_ms, since_ms),
-                max(last_ms, until_ms),
-                max(heard_ms, until_ms),
-            )
-        return first_ms, last_ms, heard_ms
+    def times_among(self, since_ms: list[int], until_ms: list[int]) -> tuple[int, int, int]:
+        """`first_ms`, `last_ms` and `heard_ms` at once, with the columns as lists: each snapshot asks for those of all sampled jobs."""
+        first_ms, last_ms, heard_ms = self._first_ms, self._last_ms, self._heard_ms
+        if self._times is None:
+            return first_ms, last_ms, heard_ms
+        first, last = since_ms[self._place], until_ms[self._place]
+        return (
+            first if first < first_ms else first_ms,
+            last if last > last_ms else last_ms,
+            last if last > heard_ms else heard_ms,
+        )
 
     def set_times(self, first_ms: int, last_ms: int, heard_ms: int) -> None:
         """Set these times as a snapshot has them."""

@@ -39,6 +39,10 @@ class SampleTimes:
         np.minimum.at(self._first_ms, places, first_ms)
         np.maximum.at(self._last_ms, places, last_ms)
 
+    def lists(self) -> tuple[list[int], list[int]]:
+        """The first and the last sample by place, as above, for who asks for those of many jobs."""
+        return self._first_ms.tolist(), self._last_ms.tolist()
+
     def first_ms(self, place: int) -> int:
         """The first sample; NEVER_MS: none."""
         return int(self._first_ms.item(place))

@@ -58,12 +58,10 @@ def finding(of: LedgerSettings, same: SameJobs, at_ms: int) -> LedgerFinding:
     first, second = same.other, same.job
 
     def said(at_most: int) -> str:
-        one, other = (
-            f"{short(each.job_id, at_most)} ({short(', '.join(each.sources), at_most)})"
-            for each in (first, second)
-        )
-        if first.team != second.team:
-            one, other = other, of_others(1)
+        by = [f"({short(', '.join(each.sources), at_most)})" for each in (first, second)]
+        one, other = f"{short(first.job_id, at_most)} {by[0]}", f"{short(second.job_id, at_most)} {by[1]}"
+        if first.team != second.team:  # the collector is no secret of a team, and is what must be changed
+            one, other = other, f"{of_others(1)} {by[0]}"
         node = short(same.nodes[0], at_most) + (f" and {more} more" if more else "")
         cost = f", {rounded_usd(rate)}/h twice" if rate else ""
         left = f", else {unheeded(rate, at_ms)}" if rate else ""

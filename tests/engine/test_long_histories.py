@@ -83,26 +83,30 @@ def many() -> Log:
     return log_of(price("gpu", 2, zone="here"), *news)
 
 
-def live(log: Log, until_attempt: int, from_attempt: int = 1) -> None:
-    """Judge what the job does, attempt by attempt."""
+def live(log: Log, until_attempt: int, from_attempt: int = 1, *, states: bool = False) -> None:
+    """Judge what the job does, attempt by attempt; `states`: each one states another rate and size."""
     for attempt in range(from_attempt, until_attempt + 1):
         began_ms = T0 + (attempt - 1) * 21 * MINUTE_MS
-        log.add("jobs", began_ms, type="started", attempt=attempt, gpu_count=8, zone="here")
+        stated = {"expected_usd_per_hour": f"{14 + attempt % 2}", "gpus_requested": 8 + attempt % 2}
+        more = stated if states else {}
+        log.add("jobs", began_ms, type="started", attempt=attempt, gpu_count=8, zone="here", **more)
         log.judge(began_ms, began_ms + 20 * MINUTE_MS - 10_000)
         log.add("jobs", began_ms + 20 * MINUTE_MS, type="failed", attempt=attempt)
         log.judge(began_ms + 20 * MINUTE_MS, began_ms + 21 * MINUTE_MS - 10_000)
 
 
-def test_what_a_cause_reads_does_not_grow_with_the_history(many: Log, counted: Counted) -> None:
-    live(many, 20)
+@pytest.mark.parametrize("states", [False, True])
+def test_what_a_cause_reads_does_not_grow_with_the_history(many: Log, counted: Counted, states: bool) -> None:
+    live(many, 20, states=states)
     read = counted(burn_cause_module, "_values")
     cut = counted(stretches_module, "_stretch")
-    live(many, 30, 21)
+    live(many, 30, 21, states=states)
     first = len(read), len(cut)
     assert min(first) > 0
-    live(many, 40, 31)
+    live(many, 40, 31, states=states)
     assert len(read) - first[0] <= first[0] * 1.2
     assert len(cut) - first[1] <= first[1] * 1.2
+    assert len(read) <= 5 * 20  # what was read before a statement is not read again
 
 
 def test_a_revision_of_an_open_attempt_does_not_cut_what_came_before_it(many: Log, counted: Counted) -> None:
@@ -114,7 +118,10 @@ def test_a_revision_of_an_open_attempt_does_not_cut_what_came_before_it(many: Lo
     assert 0 < len(cut) - first <= first * 1.2
 
 
-def test_causes_are_those_of_reading_the_whole_history(many: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("states", [False, True])
+def test_causes_are_those_of_reading_the_whole_history(
+    many: Log, monkeypatch: pytest.MonkeyPatch, states: bool
+) -> None:
     compared = [0]
     known_cause = burn_cause_module.burn_cause
 
@@ -128,7 +135,7 @@ def test_causes_are_those_of_reading_the_whole_history(many: Log, monkeypatch: p
         return found
 
     monkeypatch.setattr(burn_rule_module, "burn_cause", whole)
-    live(many, 40)
+    live(many, 40, states=states)
     assert compared[0] >= 10
 
 

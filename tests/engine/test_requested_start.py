@@ -15,7 +15,9 @@ SPANS = st.lists(
     max_size=3,
 )
 TURNS = st.lists(st.lists(st.tuples(st.integers(1, 4), SPANS), max_size=3), min_size=1, max_size=6)
-REQUESTED = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=4)
+REQUESTED = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=4).map(
+    lambda requested: sorted(requested, key=lambda each: each[0])
+)
 
 
 def said(start: RequestedStart) -> list[bool | None]:
@@ -58,3 +60,11 @@ def test_attempt_by_attempt_says_what_all_at_once_say(
     spans = [span for of_attempt in now.values() for span in of_attempt]
     assert said(kept) == said(anew)
     assert said(kept) == [expected(at_ms, requested, spans) for at_ms in range(-1, 12)]
+
+
+def test_nothing_is_kept_of_the_far_end_of_attempts_that_were_open() -> None:
+    far_ms, kept = 10**9, RequestedStart()
+    for attempt in range(100):
+        kept.hold([(attempt, [(attempt * 10, far_ms + attempt, 1000)])])
+        kept.hold([(attempt, [(attempt * 10, attempt * 10 + 5, 1000)])])
+    assert len(kept._times_ms) == 200  # a beginning and an end of each

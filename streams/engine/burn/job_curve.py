@@ -179,9 +179,7 @@ class JobCurve:
             self.timelines, self.start = {}, None  # all prices may be others
         timelines, declared = job.timelines(), job.declared()
         self.book, self.payer, self.repriced = book, payer, False
-        if declared != self.declared or planned != self.planned:
-            self.passed = []  # it was expected otherwise
-        self.declared, self.planned = declared, planned
+        self._declare(declared, planned)
         if job.requested() != self.requested:
             self._request(job.requested())
         if moved:
@@ -281,11 +279,16 @@ class JobCurve:
         self.recent.difference_update(over)
         self.settled = Settled(until_ms, min(first_ms, default=-1), unpriced_ms, found.quoted)
 
+    def _declare(self, declared: Sequence[tuple[int, int]], planned: Planned) -> None:
+        """Take what is expected now: more at the end of what was declared leaves the causes before as they were."""
+        since_ms = _differ_ms(self.declared, declared) if planned == self.planned else BEGINNING_MS
+        self.declared, self.planned = declared, planned
+        del self.passed[bisect_right(self.cut, since_ms, key=attrgetter("until_ms")) :]
+
     def _request(self, requested: Sequence[tuple[int, int]]) -> None:
         """Take what is requested now: more at the end of what was known leaves the time before as it was."""
         known, self.requested = self.requested, requested
-        since_ms = requested[len(known)][0] if known and requested[: len(known)] == known else BEGINNING_MS
-        self.passed = []
+        since_ms = _differ_ms(known, requested) if known else BEGINNING_MS
         if self.settled is not None and since_ms < self._settled_ms():
             self.settled = None
         if self.start is not None:
@@ -374,13 +377,13 @@ class JobCurve:
         self.timelines = timelines
         if self.start is not None:
             self.start.hold((number, _held(timelines.get(number))) for number in moved)
-        is_new = False
+        is_late = False  # whether an earlier attempt than a known one is new
         for number in sorted(changed):
             timeline = timelines.get(number)
             if timeline is None or not job.attempts[number].has_start:
                 continue
             segments = timeline.paid(OPEN_MS)
-            is_new |= number not in self.lines
+            is_late |= number not in self.lines and number < next(reversed(self.lines), number)
             spans = [(segment.start_ms, segment.end_ms) for segment in segments]
             self._unsettle(number, spans)
             known, before = self.paid_by_attempt.get(number, []), self.lines.get(number)
@@ -391,7 +394,7 @@ class JobCurve:
                 self._cut_again(differs_from_ms(before, now))
             self.paid_by_attempt[number] = spans
             self.recent.add(number)
-        if is_new and next(reversed(self.lines)) != max(self.lines):
+        if is_late:
             self.lines = dict(sorted(self.lines.items()))
 
     def _add_samples(
@@ -445,6 +448,14 @@ class JobCurve:
             if gpus[first]:
                 span = (start_ms + first * 1000, start_ms + last * 1000)
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
+
+
+def _differ_ms(known: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> int:
+    """Return from when on two sequences of (time_ms, number) may differ, if one continues the other; else the beginning."""
+    count = len(known)
+    if now[:count] != known:
+        return BEGINNING_MS
+    return now[count][0] if len(now) > count else NEVER_MS
 
 
 def _held(timeline: Timeline | None) -> Iterator[Held]:

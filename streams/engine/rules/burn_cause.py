@@ -46,7 +46,7 @@ class JobRates(NamedTuple):
 class Passed(NamedTuple):
     """What later causes need of a stretch and all before it."""
 
-    expected: Expected | None  # None: nothing was paid yet
+    quoted_nano_per_hour: float | None  # None: nothing was paid yet
     base: Stretch | None  # the last one at no more than the expected rate
     since: Mapping[int, tuple[object, int]]  # by kind of cause: its value, and since when
 
@@ -121,17 +121,19 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
     # Of a long history, only the stretches in the window are read again.
     first = min(bisect_right(paid.stretches, from_ms, key=_until_ms), len(passed))
     known = passed[first - 1] if first else Passed(None, None, {})
-    expected, base, since = known.expected, known.base, dict(known.since)
+    quoted, base, since = known.quoted_nano_per_hour, known.base, dict(known.since)
+    expected = None if quoted is None else Expected(paid.declared, paid.planned, quoted)
     for place in range(first, len(paid.stretches)):
         stretch = paid.stretches[place]
         if stretch.from_ms >= at_ms:
             break
         if place and place == len(passed) + 1 and paid.stretches[place - 1].until_ms <= at_ms:
-            passed.append(Passed(expected, base, dict(since)))
+            passed.append(Passed(quoted, base, dict(since)))
         if expected is None:
             if not stretch.rate or stretch.unpriced:
                 continue
-            expected = Expected(paid.declared, paid.planned, stretch.rate * HOUR_MS)
+            quoted = stretch.rate * HOUR_MS
+            expected = Expected(paid.declared, paid.planned, quoted)
         until_ms = min(stretch.until_ms, at_ms)
         pieces = expected.between(stretch.from_ms, until_ms)
         ends_ms = [*(piece_ms for piece_ms, _ in pieces[1:]), until_ms]

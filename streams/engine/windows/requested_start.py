@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 Held = tuple[int, int, int]  # start_ms, end_ms, thousandths of a GPU
 
 
 class RequestedStart:
-    """What a job held over time, and what was requested for it; both in thousandths of a GPU."""
+    """What a job held over time, in thousandths of a GPU, and how many GPUs were requested for it."""
 
-    __slots__ = ("_by_attempt", "_changes", "_held", "_peak", "_requested", "_requested_ms", "_times_ms")
+    __slots__ = ("_by_attempt", "_changes", "_held", "_peak", "_requested", "_times_ms")
 
     def __init__(self) -> None:
-        self._requested_ms: list[int] = []
-        self._requested: list[int] = []
+        self._requested: Sequence[tuple[int, int]] = ()
         self._by_attempt: dict[int, tuple[Held, ...]] = {}
         self._changes: dict[int, int] = {}  # by instant: how much more is held from then on
         self._times_ms: list[int] = []
@@ -23,10 +23,8 @@ class RequestedStart:
         self._peak = [0]
 
     def request(self, requested: Sequence[tuple[int, int]]) -> None:
-        """Replace what is requested: (time_ms, GPUs) since which so many are, in the order of its events."""
-        by_time = sorted(requested, key=lambda each: each[0])  # of equal times the last one counts
-        self._requested_ms = [time_ms for time_ms, _ in by_time]
-        self._requested = [1000 * gpus for _, gpus in by_time]
+        """Replace what is requested: (time_ms, GPUs) since which so many are, ascending; of equal times the last one counts."""
+        self._requested = requested
 
     def hold(self, attempts: Iterable[tuple[int, Iterable[Held]]]) -> None:
         """Replace what these attempts held, by their numbers: nothing before the first difference is counted anew."""
@@ -46,7 +44,11 @@ class RequestedStart:
         later = {*self._times_ms[first:], *news}
         del self._times_ms[first:], self._held[first + 1 :], self._peak[first + 1 :]
         for at_ms in sorted(later):
-            milli = self._changes.get(at_ms, 0) + news.get(at_ms, 0)
+            milli = self._changes.pop(at_ms, 0) + news.get(at_ms, 0)
+            if (
+                not milli
+            ):  # as at the far end of an attempt that was open, of which there would be one for each
+                continue
             self._changes[at_ms] = milli
             self._times_ms.append(at_ms)
             self._held.append(self._held[-1] + milli)
@@ -54,8 +56,8 @@ class RequestedStart:
 
     def is_growth(self, at_ms: int) -> bool | None:
         """Whether what a job holds from an instant on is a part of its start; None: what is requested does not say so."""
-        said = bisect_right(self._requested_ms, at_ms)
-        requested = self._requested[said - 1] if said else 0
+        said = bisect_right(self._requested, at_ms, key=itemgetter(0))
+        requested = 1000 * self._requested[said - 1][1] if said else 0
         if not requested:
             return None
         place = bisect_right(self._times_ms, at_ms)

@@ -61,13 +61,28 @@ def goes_on(exports: Sequence[ExportSums], standing: Iterable[Mapping[str, Any]]
     if not (rows and all(until_s) and all(each.newest_s for each in exports)):
         return False
     newest_s = max(until_s)
-    known = [sums for each in exports for at_s, sums in each.by_s.items() if at_s <= newest_s]
+    known = _added(sums for each in exports for at_s, sums in each.by_s.items() if at_s <= newest_s)
+    stands = _added((row["lines"], row["other_currency_lines"], row["billed_usd"]) for row in rows)
+    return max(each.newest_s for each in exports) > newest_s and known == stands
+
+
+def is_later(newer: ExportSums, older: ExportSums) -> bool:
+    """Whether a file has what another file of the same bill has, and newer lines: both are exports of the bill, not parts of one."""
+    at_s = older.newest_s
     return (
-        max(each.newest_s for each in exports) > newest_s
-        and sum(lines for lines, _, _ in known) == sum(row["lines"] for row in rows)
-        and sum(others for _, others, _ in known) == sum(row["other_currency_lines"] for row in rows)
-        and total(usd for _, _, usd in known) == total(row["billed_usd"] for row in rows)
+        0 < at_s < newer.newest_s
+        and all(
+            newer.by_s.get(each_s) == sums for each_s, sums in older.by_s.items()
+        )  # mostly ends with the first
+        and sum(each_s <= at_s for each_s in newer.by_s) == len(older.by_s)
     )
+
+
+def _added(sums: Iterable[tuple[int, int, Decimal]]) -> tuple[int, int, Decimal]:
+    lines, others, usd = 0, 0, Decimal(0)
+    for each in sums:
+        lines, others, usd = lines + each[0], others + each[1], total((usd, each[2]))
+    return lines, others, usd
 
 
 def _exported_s(line: BillLine) -> int | None:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import permutations
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from schemas.bill_tables import BILL_LINES, BILL_LOADS
 from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
-from streams.bills.export_times import ExportSums, goes_on
+from streams.bills.export_times import ExportSums, goes_on, is_later
 from streams.bills.files import BillFile, lines_of
 from streams.bills.formats.known import FOCUS
 from streams.bills.limits import BATCH_MAX_BYTES, PERIODS_MAX
@@ -112,6 +113,14 @@ def load(
     for each in checked:
         if ids.count(each.load_id) > 1:
             raise WrongUseError(f"{each.file.name}: its content is named twice")
+    for older, newer in permutations(checked, 2):
+        if any(
+            is_later(newer.periods[key].exports, older.periods[key].exports)
+            for key in older.periods.keys() & newer.periods.keys()
+        ):
+            raise WrongUseError(
+                f"{newer.file.name}: is a later export of a bill that {older.file.name} has, too: load the later one alone"
+            )
     _retired_by(checked, ids, store, replace=replace)  # refused before anything is stored
     new = [each for each in checked if each.is_new]
     if not new:

@@ -61,6 +61,17 @@ def test_parts_take_the_place_of_parts(store: ClickHouseStore, tmp_path: Path) -
     assert standing(store) == (5, Decimal("7.250000001"))
 
 
+def test_two_exports_of_a_bill_are_no_parts_of_it(store: ClickHouseStore, tmp_path: Path) -> None:
+    """A folder has the export of yesterday beside that of today."""
+    paths = exported(tmp_path / "a.jsonl", NEW), exported(tmp_path / "b.jsonl", OLD)
+    for both in (paths, paths[::-1]):
+        said = refused(store, *both)
+        assert (
+            said
+            == f"{paths[0]}: is a later export of a bill that {paths[1]} has, too: load the later one alone"
+        )
+
+
 def test_focus_of_google_says_it_too(store: ClickHouseStore, tmp_path: Path) -> None:
     old = line(x_ExportTime="2026-03-02T00:00:00Z")
     loaded(store, written(tmp_path / "a.csv", old))

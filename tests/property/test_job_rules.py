@@ -36,6 +36,7 @@ RULES = set(plain_judge.FACTS) - {"idle_gpus", "traffic"}
 @PROFILE
 @given(st.integers(0, 10**6))
 @example(531)  # a job that was long and ended runs on within ten minutes: it is the same episode
+@example(3475)  # GPUs idle for longer than the wait, with a minute of work in it
 def test_any_story_in_pieces_with_crashes(seed: int) -> None:
     lines, rng = story(seed), random.Random(seed)
     cuts = sorted(rng.sample(range(1, len(lines)), min(len(lines) - 1, rng.randrange(4))))

@@ -30,7 +30,6 @@ from streams.engine.rules.idle_gpus import (
     WORKED_RATIO,
     has_fallen,
     is_long,
-    usual_minutes,
 )
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse
@@ -175,14 +174,11 @@ def _use(
     paid_ms = until * MINUTE_MS - _works_since_ms(curves, job, until * MINUTE_MS)
     paid = min(paid_ms // (BLOCK_MINUTES * MINUTE_MS), BLOCKS_AT_MOST)
     idle = _idle_blocks(sums, ratio, paid)
-    longest = _longest_phase(coverage, job, until, idle * BLOCK_MINUTES, ratio) if idle >= wait else 0
-    if (
-        idle == len(sums) < wait
-        or (idle >= wait and _idle_nano(curves, job.id, until, sums[:idle]) < least_nano)
-        or idle * BLOCK_MINUTES < usual_minutes(longest)
-    ):
+    if idle == len(sums):
+        # How many were asked for depends on the jobs that were checked together; a phase ends where this one began.
         (sums,) = coverage.block_usage([job.id], until, BLOCK_MINUTES, BLOCKS_AT_MOST)
         idle = _idle_blocks(sums, ratio, paid)
+    longest = _longest_phase(coverage, job, until, idle * BLOCK_MINUTES, ratio) if idle >= wait else 0
     sampled_ms, productive_ms = sums[:wait].sum(axis=0).tolist()
     from_ms = (until - wait * BLOCK_MINUTES) * MINUTE_MS
     use = IdleUse(

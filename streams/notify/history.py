@@ -27,6 +27,7 @@ from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.shared_cause import parts_of
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
+from streams.engine.timeline.states import HOLDING_STATES
 from streams.notify.notice import ISSUED, notice_of
 
 #: Of what is withheld until its figure is beyond what is usual for its kind: nobody was sent anything, and it may go on.
@@ -279,6 +280,16 @@ class StoredDeliveries:
         for some in pieces(sorted(set(jobs))):
             page = self._store.select(JOBS, [Condition("job_id", "in", some)], ("job_id", "cluster"))
             found |= {row["job_id"]: row["cluster"] for row in rows_of(page) if row["cluster"]}
+        return found
+
+    def owners_in(self, clusters: Collection[str]) -> dict[str, set[str]]:
+        """Who has jobs that hold something in each of these clusters; '' is nobody."""
+        found: dict[str, set[str]] = {}
+        for some in pieces(sorted(clusters)):
+            where = [Condition("cluster", "in", some), Condition("state", "in", HOLDING_STATES)]
+            for row in rows_of(self._store.select(JOBS, where, ("cluster", "owner"))):
+                if row["owner"]:
+                    found.setdefault(row["cluster"], set()).add(row["owner"])
         return found
 
     def jumped_prices(self, alerts: Collection[Alert]) -> set[str]:

@@ -53,6 +53,9 @@ class _HeldAlert:
     passage: Passage
     due_ms: int  # monotonic
     is_inhibited: bool = False  # by what was stored when it was due first: looked at once more
+    alone_ms: int | None = (
+        None  # when it is due if too few others have jobs in its cluster; None: that is known, or it waits for none
+    )
 
 
 class CauseAlerts:
@@ -223,10 +226,14 @@ class IncidentHold:
         if not inhibitors_of(alert.rule) and not shares:
             return False
         now_ms = self._clock.monotonic_ms()
-        wait_ms = wait_of(alert, self._wait_ms, for_cluster=bool(shares)) if alert.status == FIRING else 0
+        is_new = alert.status == FIRING
+        wait_ms = wait_of(alert, self._wait_ms, for_cluster=bool(shares)) if is_new else 0
         due_ms = max(now_ms + wait_ms, self._due_ms.get(alert.alert_id, 0))
+        alone_ms = None
+        if is_new and shares and alert.rule in STANDSTILL_RULES:
+            alone_ms = now_ms + wait_of(alert, self._wait_ms, for_cluster=False)
         self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
-        self._held.append(_HeldAlert(passage, due_ms))
+        self._held.append(_HeldAlert(passage, due_ms, alone_ms=alone_ms))
         self._due_ms[alert.alert_id] = due_ms
         return True
 
@@ -256,6 +263,7 @@ class IncidentHold:
         alerts = [each.passage.alert for each in self._held]
         try:
             clusters = await self._clusters([alert for alert in alerts if alert.rule in STANDSTILL_RULES])
+            await self._leave_alone(clusters)
             causes = await self._causes(alerts, clusters)
             jumped = await self._jumped(
                 [alert for alert in alerts if alert.status == FIRING and is_of_price(alert)]
@@ -311,6 +319,29 @@ class IncidentHold:
         found = await asyncio.wait_for(reading, self._timeout_ms / 1000)
         of_runs = self._threads.run(inhibitors_in_runs, self._records, alerts)
         return [*found, *await asyncio.wait_for(of_runs, self._timeout_ms / 1000)]
+
+    async def _leave_alone(self, clusters: Mapping[str, str]) -> None:
+        """Let no alert wait for others of its cluster where too few owners have jobs for an incident."""
+        asked = [each.passage for each in self._held if each.alone_ms is not None]
+        if not asked:
+            return
+        places = {clusters.get(each.alert.subject_name, "") for each in asked} - {""}
+        reading = self._threads.run(self._records.owners_in, places)
+        owners = await asyncio.wait_for(reading, self._timeout_ms / 1000)
+        self._keep(
+            [self._alone(each, clusters, owners) if each.passage in asked else each for each in self._held]
+        )
+
+    def _alone(
+        self, held: _HeldAlert, clusters: Mapping[str, str], owners: Mapping[str, set[str]]
+    ) -> _HeldAlert:
+        alert = held.passage.alert
+        of = self.settings_of(alert)
+        there = owners.get(clusters.get(alert.subject_name, ""), ())
+        due_ms = held.due_ms
+        if held.alone_ms is not None and (of is None or len(there) < of.jobs):
+            due_ms = held.alone_ms
+        return replace(held, due_ms=due_ms, alone_ms=None)
 
     async def _clusters(self, alerts: Sequence[Alert]) -> Mapping[str, str]:
         if not alerts:

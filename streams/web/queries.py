@@ -10,6 +10,7 @@ from typing import Final
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from schemas.unpriced_sql import unpriced_compute
+from streams.engine.timeline.states import HOLDING_STATES
 from streams.explain import acts
 
 #: A job whose newest burn rate is this much older than the newest of all has no current rate.
@@ -33,7 +34,7 @@ SELECT toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates)) AS burn_ms,
 {SETTINGS}"""
 
 #: States of jobs that go on. Others pay nothing: their newest row may be of a moment at which they still ran.
-LIVE_STATES: Final = ("queued", "starting", "running", "suspended", "metered")
+LIVE_STATES: Final = ("queued", *HOLDING_STATES)
 IS_LIVE: Final = f"state IN ({', '.join(repr(state) for state in LIVE_STATES)})"
 
 # The greatest version of a (job, time) counts, so the newest by both is the current row without FINAL. As one number:

@@ -15,8 +15,11 @@ from tests.sinks.rows import rows
 
 
 def in_cluster(there: Office, **clusters: str) -> None:
-    """Jobs of these clusters."""
-    known = [{"job_id": name, "owner": name, "cluster": cluster} for name, cluster in clusters.items()]
+    """Jobs of these clusters, each of an owner of its own."""
+    known = [
+        {"job_id": name, "owner": name, "cluster": cluster, "state": "running"}
+        for name, cluster in clusters.items()
+    ]
     there.store.insert(JOBS, rows(JOBS, *known), "clusters")
 
 
@@ -35,7 +38,7 @@ TICKET_WAITS_MS = 36 * WAIT_MS
 def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, cause: str) -> None:
     async def scenario() -> None:
         there = office()
-        in_cluster(there, a="c1")
+        in_cluster(there, a="c1", b="c1", c="c1")
         await there.offer(an_alert("a", rule=rule, severity="ticket", shared_cause=cause))
         await there.work(TICKET_WAITS_MS - 60_000)
         there.keep(hangs())
@@ -44,6 +47,36 @@ def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, c
         await there.work(WAIT_MS)
         assert there.sender.told == []
         assert {*there.rows("outcome", "detail")} == {(NEVER_SENT, "al_hangs tells of its cause")}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"b": "c1", "c": "c2"},
+        {"b": "c1", "over": "c1"},
+        {"b": "c1", "queued": "c1"},
+    ],
+    ids=["in another cluster", "ended", "not begun"],
+)
+def test_where_fewer_owners_have_jobs_than_an_incident_needs_it_waits_as_others_do(
+    others: dict[str, str],
+) -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(
+            there, a="c1", **{name: of for name, of in others.items() if name not in {"over", "queued"}}
+        )
+        for name, state in (("over", "completed"), ("queued", "queued")):
+            if name in others:
+                job = {"job_id": name, "owner": name, "cluster": others[name], "state": state}
+                there.store.insert(JOBS, rows(JOBS, job), name)
+        await there.offer(an_alert("a", rule="stalled", severity="ticket"))
+        await there.work(WAIT_MS - 1)
+        assert there.sender.told == []
+        await there.work(1)
+        assert there.sender.told == [("a", "firing")]
 
     run(scenario())
 
@@ -62,7 +95,7 @@ def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, c
 def test_of_no_incident_of_its_cluster_it_is_sent(incident: Alert, alert: dict[str, Any]) -> None:
     async def scenario() -> None:
         there = office()
-        in_cluster(there, a="c1")
+        in_cluster(there, a="c1", b="c1", c="c1")
         there.keep(incident)
         await there.offer(an_alert("a", **({"rule": "stalled", "severity": "ticket"} | alert)))
         await there.work(TICKET_WAITS_MS)
@@ -74,7 +107,7 @@ def test_of_no_incident_of_its_cluster_it_is_sent(incident: Alert, alert: dict[s
 def test_a_page_about_a_job_that_stands_still_waits_for_half_a_minute() -> None:
     async def scenario() -> None:
         there = office()
-        in_cluster(there, a="c1")
+        in_cluster(there, a="c1", b="c1", c="c1")
         await there.offer(stalls())
         await there.work(3 * WAIT_MS - 1)
         assert there.sender.told == []

@@ -13,6 +13,9 @@ ENDINGS: Final = frozenset({JobType.preempted, JobType.failed, JobType.completed
 #: `resumed` counts as `started` wherever the word is used.
 STARTS: Final = frozenset({JobType.allocated, JobType.started, JobType.resumed})
 
+#: The states of jobs that hold something; `metered`: only samples are known.
+HOLDING_STATES: Final = ("starting", "running", "suspended", "metered")
+
 _STATE: Final[dict[JobType, str]] = {
     JobType.queued: "queued",
     JobType.allocated: "starting",

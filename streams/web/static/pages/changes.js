@@ -103,11 +103,12 @@ export class Page {
 
   async download() {
     try {
-      const { changes } = await get(`changes?limit=${FILE_MAX}`, { token: this.token });
+      const { changes, before } = await get(`changes?limit=${FILE_MAX}`, { token: this.token });
       const rows = changes.map((each) => FILE.map((name) => (name === "time" ? new Date(each.time_ms).toISOString() : name === "after" && each.removed ? "removed" : each[name])));
       const url = URL.createObjectURL(new Blob([csv({ columns: FILE, types: FILE.map(() => "String"), rows })], { type: "text/csv" }));
       h("a", { href: url, download: "trainfare-changes.csv" }).click();
       setTimeout(() => URL.revokeObjectURL(url), 1000);
+      if (before !== null) say(this.state, `The file has the newest ${count(FILE_MAX)}: trainfare audit changes --format csv has all.`);
     } catch (trouble) {
       say(this.state, `Not written: ${visible(trouble.message)}.`);
     }

@@ -23,7 +23,7 @@ from streams.cli.spans import (
 )
 from streams.clock import SystemClock
 from streams.costs.carbon import LEVELS, cells
-from streams.costs.request import Period, calendar_of
+from streams.costs.request import Period
 
 _WANTED: Final = "name a file of carbon intensities with the columns hour,region,g_per_kwh"
 
@@ -61,8 +61,8 @@ def show(
 ) -> None:
     """Show energy, its CO2 equivalent and its cost; energy without an intensity stands apart."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
-    span = asked.hours(SystemClock().now_ms(), calendar)
+    usual = settings_for(data).calendar.calendar()
+    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
     with reader_for(data, url) as store:
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
     if not found.rows:

@@ -23,7 +23,7 @@ from streams.cli.spans import (
 )
 from streams.clock import SystemClock
 from streams.costs.commitments import LEVELS, MONEY, cells, coverage
-from streams.costs.request import Period, calendar_of
+from streams.costs.request import Period
 
 _WANTED: Final = "name a file of commitments (docs/commitments.md)"
 _MONEY: Final = frozenset((*MONEY, "covered_list_usd", "eligible_list_usd"))
@@ -68,8 +68,8 @@ def show(
 ) -> None:
     """Show what commitments cost, and what of it was used and unused; or with --coverage what they cover."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
-    span = asked.hours(SystemClock().now_ms(), calendar)
+    usual = settings_for(data).calendar.calendar()
+    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
     levels = levels_of(by, LEVELS, LEVELS[0])
     with reader_for(data, url) as store:
         steps = coverage(per, span, calendar) if covered else cells(levels, per, span, limit, calendar)

@@ -22,7 +22,7 @@ from streams.cli.spans import (
 from streams.clock import SystemClock
 from streams.costs.owner_shares import cells
 from streams.costs.owner_shares import worst as worst_sources
-from streams.costs.request import Period, calendar_of
+from streams.costs.request import Period
 
 
 def coverage(
@@ -43,8 +43,8 @@ def coverage(
 ) -> None:
     """Show the share of cost with owner, team, project and cost centre over time, or its worst sources."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
-    span = asked.hours(SystemClock().now_ms(), calendar)
+    usual = settings_for(data).calendar.calendar()
+    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
     with reader_for(data, url) as store:
         steps = worst_sources(span, limit) if worst else cells(per, span, calendar)
         found = store.answered(steps)

@@ -26,7 +26,7 @@ from streams.clock import SystemClock
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import LEVELS, MONEY, NODES, cells
 from streams.costs.idle_nodes import findings as findings_of
-from streams.costs.request import Period, calendar_of
+from streams.costs.request import Period
 
 
 def idle(
@@ -53,8 +53,7 @@ def idle(
     """Show what the nodes cost, what jobs used of it and what was idle."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
     settings = settings_for(data)
-    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
-    span = asked.hours(SystemClock().now_ms(), calendar)
+    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, settings.calendar.calendar())
     levels = levels_of(by, LEVELS, "team")
     with reader(settings) as store:
         steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)

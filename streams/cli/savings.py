@@ -24,7 +24,6 @@ from streams.clock import SystemClock
 from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
 from streams.costs.parts import HourSpan
-from streams.costs.request import calendar_of
 from streams.costs.savings import NAMES, SPOT_JOBS, spot_rows
 from streams.costs.savings import savings as savings_of
 from streams.errors import WrongUseError
@@ -48,8 +47,8 @@ def savings(
 ) -> None:
     """Show what idle nodes and unused GPUs cost, and what jobs on spot saved, with the evidence."""
     asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    calendar = calendar_of("--tz", tz, settings_for(data).calendar.calendar())
-    span = asked.hours(SystemClock().now_ms(), calendar)
+    usual = settings_for(data).calendar.calendar()
+    span, _ = asked.in_zone(SystemClock().now_ms(), tz, usual)
     with reader_for(data, url) as store:
         rows, hours = store.answered(savings_of(span))
         made = _spot(store, span, hours) if spot else []

@@ -17,7 +17,7 @@ from schemas.escaping import visible
 from streams.calendar import PLAIN, Calendar, month_named
 from streams.costs.idle_nodes import ALWAYS_MS
 from streams.costs.parts import HourSpan
-from streams.costs.request import instant_of
+from streams.costs.request import calendar_of, instant_of
 from streams.errors import WrongUseError
 
 FromOption = Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")]
@@ -110,6 +110,15 @@ class AskedSpan:
         if begin_ms >= end_ms:
             raise WrongUseError("--from: must be before --to")
         return HourSpan(begin_ms, end_ms)
+
+    def in_zone(self, now_ms: int, tz: str, usual: Calendar) -> tuple[HourSpan, Calendar]:
+        """The hours of the span by the calendar of `--tz`, or else by the usual one, and that calendar.
+
+        Raises:
+            WrongUseError: As `hours`, or the zone is unknown.
+        """
+        calendar = calendar_of("--tz", tz, usual)
+        return self.hours(now_ms, calendar), calendar
 
 
 def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:

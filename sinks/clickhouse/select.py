@@ -16,7 +16,7 @@ class Statement(NamedTuple):
     """SQL and the values of its `{name:Type}` parameters."""
 
     sql: str
-    parameters: dict[str, Value]
+    parameters: dict[str, object]
 
 
 def select(
@@ -55,13 +55,18 @@ def _current(table: str) -> str:
     return f"`{table}`" if table == SNAPSHOTS else f"`{table}` FINAL"
 
 
-def _where(table: str, where: Sequence[Condition]) -> tuple[str, dict[str, Value]]:
-    parameters = {f"p{number}": condition.value for number, condition in enumerate(where)}
+def _where(table: str, where: Sequence[Condition]) -> tuple[str, dict[str, object]]:
+    parameters = {f"p{number}": _as_sent(condition.value) for number, condition in enumerate(where)}
     parts = [
         f"{_known(table, condition.column)} {_OPS[condition.op]} {_bound(table, condition, number)}"
         for number, condition in enumerate(where)
     ]
     return (" WHERE " + " AND ".join(parts) if parts else ""), parameters
+
+
+def _as_sent(value: Value) -> object:
+    # The client writes a tuple with round brackets, which ClickHouse does not read as an array.
+    return value if isinstance(value, (str, int)) else list(value)
 
 
 def _bound(table: str, condition: Condition, number: int) -> str:

@@ -176,6 +176,7 @@ def test_an_unknown_table_is_refused(store: Store) -> None:
         (Condition("topic", "=", "it's \\ {p0:String} \n"), [3]),
         (Condition("topic", "in", ["it's \\ {p0:String} \n", "absent"]), [3]),
         (Condition("topic", "in", []), []),
+        (Condition("topic", "in", ("it's \\ {p0:String} \n", "absent")), [3]),
         (Condition("version", "=", 2**64 - 1), [MOST]),
         (Condition("version", "in", [1, 2**64 - 1]), [1, 2, 3, MOST]),
     ],

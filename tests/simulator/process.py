@@ -7,12 +7,14 @@ requests to the store, and are answered at a later instant.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from enum import Enum
 from typing import Any, Final
+from weakref import WeakSet
 
 from greenlet import getcurrent, greenlet
 
@@ -25,6 +27,12 @@ _BESIDE: Final = ("ledger-rules", "actions", "deliveries-read", "deliveries-writ
 
 def _is_beside(executor: object) -> bool:
     return getattr(executor, "_thread_name_prefix", "") in _BESIDE
+
+
+def _drop_unbegun(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Close what its process will never begin: Python would say of it that it was never awaited."""
+    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        coroutine.close()
 
 
 class State(Enum):
@@ -78,6 +86,7 @@ class Process(asyncio.AbstractEventLoop):
         self.call: Call | None = None  # the call to a thread that is running this moment
         self._ready: deque[Callback] = deque()
         self._calls: list[Call] = []
+        self._coroutines = WeakSet[Coroutine[Any, Any, Any]]()
         self._due = False
 
     # -- life ----------------------------------------------------------------------------------------------
@@ -108,6 +117,8 @@ class Process(asyncio.AbstractEventLoop):
         for call in list(self._calls):
             call.end(running)
         self._calls.clear()
+        for coroutine in list(self._coroutines):
+            _drop_unbegun(coroutine)
 
     # -- callbacks -----------------------------------------------------------------------------------------
 
@@ -169,7 +180,12 @@ class Process(asyncio.AbstractEventLoop):
     def create_task(  # type: ignore[override]  # as above
         self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        if self.dead:
+            _drop_unbegun(coro)
+        else:
+            self._coroutines.add(coro)
+        return task
 
     def run_in_executor(  # type: ignore[override]  # as above
         self, executor: object, func: Callable[..., Any], *args: Any

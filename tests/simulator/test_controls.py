@@ -10,9 +10,6 @@ from tests.simulator.faults import LATE, Allowed
 from tests.simulator.run import run_seed
 from tests.simulator.seeds import SEEDS
 
-# A process that is killed never begins what it was about to begin.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-
 DEATHS = ("kill", "kill at", "stop", "join")
 ORDERLY = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, pressure=False)
 COMMITTED = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, from_committed=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -17,11 +18,10 @@ from schemas.invalid import Invalid
 from streams.topics import REFERENCE_TOPICS
 from tests.simulator.faults import LATE, Allowed
 from tests.simulator.known import KNOWN, KNOWN_LATE
+from tests.simulator.process import Process
 from tests.simulator.run import Result, Run, run_seed
 from tests.simulator.seeds import SEEDS
-
-# A process that is killed never begins what it was about to begin.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+from tests.simulator.world import World
 
 PART = 6  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +67,21 @@ def test_the_same_seed_is_the_same_run_in_any_process() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     elsewhere = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     assert elsewhere.stdout.split() == here
+
+
+@pytest.mark.filterwarnings("always:coroutine .* was never awaited")
+def test_what_a_killed_process_never_begins_is_dropped_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    process = Process(World(0), "w0")  # type: ignore[abstract]  # as much as is asked for
+
+    async def work() -> None:
+        raise AssertionError
+
+    process.create_task(work())
+    process.kill()
+    process.create_task(work())
+    del process
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
 
 
 def test_what_is_said_to_be_refused_is_refused() -> None:

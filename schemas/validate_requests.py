@@ -1,7 +1,10 @@
 """Checks the controls of kind `request`: a control that waits for a second person, and is in force for nobody until then."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from schemas.events import ControlEvent
 from schemas.reasons import Reason
@@ -9,7 +12,8 @@ from schemas.refusal import refuse, refuse_missing
 
 REQUEST: Final = "request"
 KEY_PREFIX: Final = b"request/"
-_FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment"})
+_FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment", "person"})
+_DIGITS: Final = 24
 
 
 #: What a request may be about beside a kind of control: whether actions of budgets are sent. Its newest record counts.
@@ -26,6 +30,17 @@ class WaitingRequest(NamedTuple):
     by: str
     until_ms: int
     confirmed_by: str
+    person: str = ""  # who has asked, where `by` is a token of somebody
+
+    @property
+    def digest(self) -> str:
+        """The digits of what is asked for and by whom: a link of one request confirms no other."""
+        return digest_of([self.by, self.control])
+
+
+def digest_of(content: object) -> str:
+    """The digits by which a record of this content is known: the same content has the same, in whatever order its fields come."""
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:_DIGITS]
 
 
 def is_request(key: bytes, event: ControlEvent | None) -> bool:
@@ -37,8 +52,8 @@ def waiting_request(event: ControlEvent) -> WaitingRequest:
     """The request of a checked record."""
     value: Mapping[str, Any] = event.value
     return WaitingRequest(
-        event.name, value["control"], value["by"], value["until_ms"], value.get("confirmed_by", "")
-    )
+        event.name, value["control"], value["by"], value["until_ms"], value.get("confirmed_by", ""), value.get("person", "")
+    )  # fmt: skip
 
 
 def are_actions_confirmed(requests: Mapping[bytes, ControlEvent]) -> bool:
@@ -66,3 +81,5 @@ def check_request(value: Mapping[str, object]) -> None:
         refuse_missing("until_ms", "ms since 1970 UTC")
     if not isinstance(value.get("confirmed_by", ""), str):
         refuse(Reason.wrong_type, "confirmed_by", "***", "who confirmed it")
+    if not isinstance(value.get("person", ""), str):
+        refuse(Reason.wrong_type, "person", "***", "who asked for it")

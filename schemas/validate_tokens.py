@@ -17,6 +17,8 @@ SCOPES: Final = ("metrics", "read", "query", "ingest", "act", "limit", "admin")
 MAX_BOUND: Final = 100
 #: The text of a token: 256 random bits, so that its hash can be looked up by nobody who lacks it.
 TOKEN_FORM: Final = re.compile(r"trainfare_[A-Za-z0-9_-]{43}", re.ASCII)
+#: Of a person, as signing in names one.
+PERSON_FORM: Final = re.compile(r"[A-Za-z0-9._@+:|=-]{1,128}", re.ASCII)
 NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -39,8 +41,8 @@ class TokenBounds(NamedTuple):
 #: Their names, in records as well.
 BOUNDS: Final = TokenBounds._fields
 _FIELDS: Final = frozenset(
-    {"hash", "scopes", *BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment"}
-)
+    {"hash", "scopes", *BOUNDS, "expires_ms", "former_hash", "former_until_ms", "revoked", "by", "comment", "person"}
+)  # fmt: skip
 
 
 class IssuedToken(NamedTuple):
@@ -50,6 +52,7 @@ class IssuedToken(NamedTuple):
     scopes: frozenset[str]
     bounds: TokenBounds
     hashes: Mapping[str, int | None]
+    person: str = ""  # whose it is; '': nobody's but its own
 
 
 def is_token(key: bytes, event: ControlEvent | None) -> bool:
@@ -73,7 +76,9 @@ def issued_token(event: ControlEvent) -> IssuedToken:
             hashes[former] = ends_ms if expires_ms is None else min(ends_ms, expires_ms)
         hashes[value["hash"]] = expires_ms
     bounds = TokenBounds(*(tuple(value.get(name, ())) for name in BOUNDS))
-    return IssuedToken(event.name, frozenset(value.get("scopes", ())), bounds, hashes)
+    return IssuedToken(
+        event.name, frozenset(value.get("scopes", ())), bounds, hashes, value.get("person", "")
+    )
 
 
 def newest_of(
@@ -122,6 +127,12 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
         _check_instant("former_until_ms", value.get("former_until_ms"))
     if value.get("expires_ms") is not None:
         _check_instant("expires_ms", value["expires_ms"])
+    _check_person(value.get("person"))
+
+
+def _check_person(given: object) -> None:
+    if given is not None and not (isinstance(given, str) and PERSON_FORM.fullmatch(given)):
+        refuse(Reason.out_of_range, "person", "***", "a name as signing in has it, e.g. ada@example.com")
 
 
 def _check_bounds(scopes: Sequence[str], value: Mapping[str, object]) -> None:

@@ -24,6 +24,7 @@ from sinks.meta import Meta
 from sinks.port import Store
 from streams.address_keys import address_keys
 from streams.clock import Clock, SystemClock
+from streams.config.confirmers import confirmers_of
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
@@ -67,6 +68,7 @@ from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.log_time import LogTime, MessageTime
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
+from streams.worker.receipts.request_messages import RequestMessages
 from streams.worker.shards.ports import ShardFactory
 from streams.worker.startup import Startup, stopped_by_signals
 from streams.worker.storing.balances import keep_balances
@@ -281,6 +283,15 @@ class Worker:
         has_identities = bool(tokens or self._filed) or self._settings.sign_in.is_on
         return not has_identities or are_actions_confirmed(self._requests())
 
+    def _request_messages(self, worker: Meter) -> RequestMessages:
+        return RequestMessages(
+            lambda: self._requests(),
+            confirmers_of(self._settings.alerts.confirmers),
+            worker.shard_manager.checkpointer.alert_sink,
+            links_of(self._settings),
+            self._clock.now_ms,
+        )
+
     def _verdict(self) -> Verdict | None:
         return None if self._audit is None else self._audit.last
 
@@ -360,6 +371,7 @@ class Worker:
             requester_of(self._settings, store, MessageTime(self._clock), self._may_act),
             links=links_of(self._settings),
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
+            messages=self._request_messages(worker),
         )
         self._watch = StatusCollector(
             worker.shard_manager,

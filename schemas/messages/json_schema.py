@@ -17,6 +17,7 @@ from schemas.messages.action import ActionRequested
 from schemas.messages.alert import AlertFiring, AlertResolved
 from schemas.messages.digest import DigestWeekly
 from schemas.messages.receipt import JobEnded
+from schemas.messages.request import RequestWaiting
 
 #: `type` of a message -> its struct. Receivers find the schema of a message by its type.
 MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
@@ -26,6 +27,7 @@ MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "action.requested": ActionRequested,
         "job.ended": JobEnded,
         "digest.weekly": DigestWeekly,
+        "request.waiting": RequestWaiting,
     }
 )
 

@@ -69,6 +69,14 @@ def create(
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="Its events are of these topics alone, e.g. jobs."),
     ] = None,
+    person: Annotated[
+        str,
+        typer.Option(
+            "--person",
+            metavar="NAME",
+            help="Whose it is, as signing in names them: what one's tokens and oneself ask for, another person confirms.",
+        ),
+    ] = "",
     expires: ExpiresOption = "90d",
     comment: CommentOption = "",
     file: FileOption = None,
@@ -83,6 +91,7 @@ def create(
         "scopes": _each(scopes),
         "expires_ms": _end_ms(expires),
         "comment": comment or None,
+        **({"person": person} if person else {}),
     }
     given = (teams, owners, sources, job_prefixes, topics)
     asked |= {bound: _each(each) for bound, each in zip(_BOUNDS, given, strict=True) if each}
@@ -156,6 +165,7 @@ def _row(token: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     expires_ms = token.get("expires_ms")
     is_over = expires_ms is not None and now_ms >= expires_ms
     bounds = [f"{label} {each}" for bound, label in _BOUNDS.items() for each in token.get(bound, ())]
+    bounds += [f"person {token['person']}"] if token.get("person") else []
     used_ms = token.get("last_used_ms")
     return (
         str(token["name"]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ HOURS_MAX: Final = 24
 TOKEN_MAX_BYTES: Final = 4_096
 ACTS: Final = ("ack", "silence", "planned")
 _PURPOSE: Final = b"trainfare act link 1\n"
+#: No text that was signed for the one is one of the other.
+_CONFIRMING: Final = b"trainfare confirm link 1\n"
 
 
 class InvalidLinkError(Exception):
@@ -70,6 +72,20 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return {"kind": "ack", "alert_id": self.alert, "until_ms": until_ms, **lifted, **said}
 
 
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a link confirms: one request, as it was when the message was made, while it waits."""
+
+    request: str  # its id
+    digest: str  # of what is asked for and by whom
+    what: str  # in words, cut
+    by: str
+    ends_ms: int
+    identity: str = ""  # who confirms by it alone; '': whoever is signed in, or shows a token
+
+
+_Payload = TypeVar("_Payload", Offer, Confirmation)
+
+
 class ActLinks:
     """Signs and opens links with one key."""
 
@@ -78,8 +94,11 @@ class ActLinks:
 
     def token(self, offer: Offer) -> str:
         """The signed part of the links of an offer."""
-        payload = _text(msgspec.json.encode(offer))
-        return f"{payload}.{_text(self._mac(payload))}"
+        return self._signed(_PURPOSE, offer)
+
+    def confirm_token(self, confirmation: Confirmation) -> str:
+        """The signed part of the link that confirms a request."""
+        return self._signed(_CONFIRMING, confirmation)
 
     def opened(self, token: str, now_ms: int) -> Offer:
         """What a link offers.
@@ -87,21 +106,36 @@ class ActLinks:
         Raises:
             InvalidLinkError: It is not signed with this key; `LinkEndedError`: it was, and has ended.
         """
+        return self._opened(_PURPOSE, token, now_ms, Offer)
+
+    def confirmed(self, token: str, now_ms: int) -> Confirmation:
+        """What a link confirms.
+
+        Raises:
+            InvalidLinkError: As of `opened`.
+        """
+        return self._opened(_CONFIRMING, token, now_ms, Confirmation)
+
+    def _signed(self, purpose: bytes, content: msgspec.Struct) -> str:
+        payload = _text(msgspec.json.encode(content))
+        return f"{payload}.{_text(self._mac(purpose, payload))}"
+
+    def _opened(self, purpose: bytes, token: str, now_ms: int, of: type[_Payload]) -> _Payload:
         payload, _, mac = token.partition(".")
         try:
-            is_ours = hmac.compare_digest(self._mac(payload), _bytes(mac))
+            is_ours = hmac.compare_digest(self._mac(purpose, payload), _bytes(mac))
             # Nothing of the payload is read before the signature is known to be right.
-            offer = msgspec.json.decode(_bytes(payload), type=Offer) if is_ours else None
+            found = msgspec.json.decode(_bytes(payload), type=of) if is_ours else None
         except (Error, ValueError, msgspec.MsgspecError):
-            offer = None
-        if offer is None:
+            found = None
+        if found is None:
             raise InvalidLinkError("this is no link of this worker, or its web.act_link_key has changed")
-        if now_ms >= offer.ends_ms:
+        if now_ms >= found.ends_ms:
             raise LinkEndedError("this link has ended: open the alert on the page, or in a newer message")
-        return offer
+        return found
 
-    def _mac(self, payload: str) -> bytes:
-        return hmac.digest(self._key, _PURPOSE + payload.encode("utf-8", "surrogateescape"), "sha256")
+    def _mac(self, purpose: bytes, payload: str) -> bytes:
+        return hmac.digest(self._key, purpose + payload.encode("utf-8", "surrogateescape"), "sha256")
 
 
 def is_plannable(kind: str, rule: str) -> bool:

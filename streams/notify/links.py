@@ -13,7 +13,8 @@ from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.registry import ALL
-from streams.notify.act_links import ACTS, ActLinks, is_plannable, offer_of
+from streams.notify.act_links import ACTS, ActLinks, Confirmation, is_plannable, offer_of
+from streams.notify.notice import Notice
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
@@ -23,9 +24,19 @@ RUNBOOKS: Final = {
     "books_unbalanced": "audit.md#audit",
     "job.ended": "receipts.md#the-message",
     "digest.weekly": "receipts.md#weekly-digest",
+    "request.waiting": "company.md#two-persons",
 }
+REQUEST_WAITING: Final = "request.waiting"
 #: The kind of the subject of a test message.
 TEST: Final = "test"
+#: What people see of each link.
+_LABELS: Final = {
+    "subject": "Open",
+    "runbook": "Runbook",
+    "acknowledge": "Acknowledge",
+    "silence": "Silence",
+    "planned": "This is planned",
+}
 RULES_PAGE: Final = "rules.md#rules"
 
 
@@ -50,12 +61,34 @@ class Links:
             planned=acts.get("planned", UNSET),
         )
 
+    def shown(self, alert: Alert) -> list[tuple[str, str, str]]:
+        """Name, label and address of each link that people are shown."""
+        if isinstance(alert, Notice) and alert.links:
+            return [(label.lower().replace(" ", "_"), label, url) for label, url in alert.links]
+        found = self.of(alert)
+        if found is None:
+            return []
+        return [
+            (name, label, url)
+            for name, label in _LABELS.items()
+            if (url := getattr(found, name)) is not UNSET
+        ]
+
     def of_receipt(self, message_type: str, kind: str, name: str, at_ms: int) -> ReceiptLinks | None:
         """The links of a receipt or digest about a subject; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
         subject = self._page(kind, name, f"at={at_ms}") if self.public_url else UNSET
         return ReceiptLinks(subject=subject, runbook=self._runbook(message_type))
+
+    def of_request(self, confirmation: Confirmation) -> tuple[str, str]:
+        """The address that asks once and then confirms a request, and that of what it means; '': there is none."""
+        runbook = self._runbook(REQUEST_WAITING) or ""
+        if not self.public_url:
+            return "", runbook
+        if self.signed is None:
+            return f"{self.public_url}/#/changes", runbook
+        return f"{self.public_url}/act#confirm={self.signed.confirm_token(confirmation)}", runbook
 
     def _runbook(self, rule: str) -> str | UnsetType:
         return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET

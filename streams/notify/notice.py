@@ -43,6 +43,8 @@ class Notice(Alert, frozen=True, kw_only=True, gc=False):
     body: bytes
     title: str
     figures: tuple[Figure, ...]
+    #: Labels and addresses of its own; without any it has those of an alert that is over.
+    links: tuple[tuple[str, str], ...] = ()
 
 
 class _Typed(msgspec.Struct):
@@ -55,7 +57,7 @@ def notice_of(body: bytes, owner: str) -> Notice:
         return _digest_notice(body, owner)
     data = msgspec.json.decode(body, type=JobEnded).data
     return Notice(
-        **_common(data.receipt_id, JOB_ENDED, owner, data.cost_usd, data.summary, data.ended_ms, body),
+        **notice_fields(data.receipt_id, JOB_ENDED, owner, data.cost_usd, data.summary, data.ended_ms, body),
         subject_kind="job",
         subject_name=data.job_id,
         team=data.team,
@@ -86,7 +88,9 @@ def _digest_notice(body: bytes, owner: str) -> Notice:
     data = msgspec.json.decode(body, type=DigestWeekly).data
     kind, name = data.subject.kind, data.subject.name
     return Notice(
-        **_common(data.receipt_id, DIGEST_WEEKLY, owner, data.cost_usd, data.summary, data.until_ms, body),
+        **notice_fields(
+            data.receipt_id, DIGEST_WEEKLY, owner, data.cost_usd, data.summary, data.until_ms, body
+        ),
         subject_kind=kind,
         subject_name=name,
         team=name if kind == "team" else "",
@@ -97,7 +101,7 @@ def _digest_notice(body: bytes, owner: str) -> Notice:
     )
 
 
-def _common(
+def notice_fields(
     receipt_id: str, rule: str, owner: str, cost_usd: str, summary: str, at_ms: int, body: bytes
 ) -> dict[str, Any]:
     """The fields that every notice has; those of alerts alone are empty."""

@@ -5,7 +5,6 @@ What a record means is the engine's to say: one that would have no effect is ref
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ import msgspec
 from schemas.decode import decode
 from schemas.events import ControlEvent
 from schemas.redaction import CONTROLS, field_name
+from schemas.validate_requests import digest_of
 from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import ended_detail
 from streams.engine.alerts.ineffective import details_of, field_and_reason
@@ -38,7 +38,6 @@ _OF_ACK: Final = frozenset(
 _NOT_MATCHED: Final = frozenset(
     {"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match", *RECURRENCE_FIELDS}
 )
-_DIGITS: Final = 24
 
 
 class FieldError(Exception):
@@ -146,9 +145,3 @@ def _receipt_name(asked: Mapping[str, Any]) -> str:
     if not isinstance(owner, str) or not owner:
         raise FieldError("owner", "expected the name of the owner who is sent it")
     return receipt_request(owner, team if isinstance(team, str) else "", on=True)[0]
-
-
-def digest_of(content: object) -> str:
-    """The digits by which a record of this content is known: the same content has the same, in whatever order its fields come."""
-    canonical = msgspec.json.encode(content, order="sorted")
-    return hashlib.sha256(canonical).hexdigest()[:_DIGITS]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -34,7 +34,7 @@ from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
 from streams.web.scopes import CONTROL_SCOPES, Caller, Scope
-from streams.web.second_person import SKIPPED, request_record, to_confirm, waiting, why_two
+from streams.web.second_person import SKIPPED, both, none_waits, request_record, to_confirm, waiting, why_two
 from streams.web.token_bounds import check_control
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,8 @@ _RETRY_AFTER_S: Final = 5
 #: The store is asked for so long whether it has what is acknowledged.
 _KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
+#: Requests that were confirmed here and are not read back; few are confirmed in an hour.
+_CONFIRMED_MAX: Final = 1_000
 _MODES: Final = (LIVE, "dry_run")
 _WAITS: Final = "has no effect until another person confirms it within an hour"
 #: Why a demo, or a store at rest, takes no acts, and what does.
@@ -92,6 +94,7 @@ class ControlEndpoint:
             cannot say.
         standing: The controls in force.
         requests: The records of what waits for a second person, by key.
+        is_in_force: Whether the identity that asked for something still is one.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class ControlEndpoint:
         alert_group: Callable[[str], Awaitable[Mapping[str, str] | None]],
         standing: Callable[[], Standing] = dict,
         requests: Callable[[], Mapping[bytes, ControlEvent]] = dict,
+        is_in_force: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._log = log
         self._wall_ms = wall_ms
@@ -109,6 +113,10 @@ class ControlEndpoint:
         self._alert_group = alert_group
         self._standing = standing
         self._requests = requests
+        self._is_in_force = is_in_force
+        self._confirmed: OrderedDict[tuple[str, int], None] = OrderedDict()  # by id and end
+        #: What writes a request of a kind that is no control.
+        self.confirms: dict[str, Callable[[WaitingRequest, Caller], Awaitable[Mapping[str, Any]]]] = {}
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
@@ -174,33 +182,62 @@ class ControlEndpoint:
         Raises:
             ApiError: None of this id waits, or the caller is not the second person.
         """
-        return to_confirm(self._requests(), request_id, caller, self._wall_ms())
+        found = to_confirm(self._requests(), request_id, caller, self._wall_ms())
+        if (found.id, found.until_ms) in self._confirmed:
+            raise none_waits()  # this worker has written it, and has not read it back
+        if not self._is_in_force(found.by):
+            raise ApiError(403, f"{visible(found.by)} has ended since it asked: whoever wants it asks anew", "not_second")  # fmt: skip
+        return found
 
-    async def confirm(self, request_id: object, caller: Caller) -> dict[str, str]:
+    async def confirm(self, request_id: object, caller: Caller, digest: str | None = None) -> dict[str, Any]:
         """Write what another person has asked for, as that person and the caller.
+
+        Args:
+            request_id: Which request.
+            caller: The second person.
+            digest: Of what they were shown; None: whatever waits under this id.
 
         Raises:
             ApiError: Nothing of this id waits, the caller may not write it, or Kafka did not take it.
         """
         found = self.to_confirm(request_id, caller)
+        if digest is not None and digest != found.digest:
+            raise ApiError(409, "what is asked for has changed since this link was made; look at it again: trainfare approve", "request_changed")  # fmt: skip
+        place = (found.id, found.until_ms)
+        self._confirmed[place] = None
+        try:
+            written = await self._confirm(found, caller)
+            if found.control.get("kind") != ACTIONS:
+                await self.append(self.done_record(found, caller), caller)
+        except BaseException:
+            self._confirmed.pop(place, None)  # it was not done: it can be confirmed again
+            raise
+        if len(self._confirmed) > _CONFIRMED_MAX:
+            self._confirmed.popitem(last=False)
+        return {**written, "by": both(found, caller)}
+
+    def done_record(self, found: WaitingRequest, caller: Caller) -> ControlRecord:
+        """The record that says who has confirmed a request."""
+        return request_record(
+            found.control,
+            found.by,
+            self._wall_ms(),
+            until_ms=found.until_ms,
+            confirmed_by=caller.token,
+            person=found.person,
+        )
+
+    async def _confirm(self, found: WaitingRequest, caller: Caller) -> Mapping[str, Any]:
+        """Write what the request is about."""
+        if (confirm := self.confirms.get(str(found.control.get("kind")))) is not None:
+            return await confirm(found, caller)
+        within = _within_scope(found.control, caller)
         if found.control.get("kind") == ACTIONS:
-            _within_scope(found.control, caller)
             _check_unbound(caller)
-            done = request_record(
-                found.control, found.by, self._wall_ms(), until_ms=found.until_ms, confirmed_by=caller.token
-            )
-            return {**await self.append(done, caller), "by": f"{found.by}, confirmed by {caller.token}"}
-        caller = _within_scope(found.control, caller)
-        record = self._record(
-            found.control, replace(caller, token=f"{found.by}, confirmed by {caller.token}")
-        )
-        check_control(found.control, caller, self._standing(), None)
-        written = await self.append(record, caller)
-        done = request_record(
-            found.control, found.by, self._wall_ms(), until_ms=found.until_ms, confirmed_by=caller.token
-        )
-        await self.append(done, caller)
-        return {**written, "by": f"{found.by}, confirmed by {caller.token}"}
+            return await self.append(self.done_record(found, caller), caller)
+        record = self._record(found.control, replace(within, token=both(found, caller)))
+        check_control(found.control, within, self._standing(), None)
+        return await self.append(record, within)
 
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         kept: Mapping[str, object] | None = None
@@ -217,7 +254,7 @@ class ControlEndpoint:
             return await self.append(record, caller)
         if not caller.is_identity:
             return {**await self.append(record, caller), "second_person": SKIPPED}
-        request = request_record(whole, caller.token, self._wall_ms())
+        request = request_record(whole, caller.token, self._wall_ms(), person=caller.person)
         written = await self.append(request, caller)
         return {
             **written,
@@ -236,8 +273,8 @@ class ControlEndpoint:
         _check_unbound(caller)
         waits = mode == LIVE and caller.is_identity
         record = request_record(
-            asked, caller.token, self._wall_ms(), confirmed_by="" if waits else caller.token
-        )
+            asked, caller.token, self._wall_ms(), confirmed_by="" if waits else caller.token, person=caller.person
+        )  # fmt: skip
         written = await self.append(record, caller)
         if waits:
             return {**written, "second_person": f"actions that are sent: {_WAITS}"}

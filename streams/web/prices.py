@@ -14,16 +14,17 @@ from schemas.escaping import visible
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
 from schemas.validate_deeds import deed_record
+from schemas.validate_requests import WaitingRequest, digest_of
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.price_jump import RULE
 from streams.keys import OutgoingRecord, key_of
 from streams.topics import Topic
-from streams.web.control_record import SOURCE, ControlRecord, digest_of
+from streams.web.control_record import SOURCE, ControlRecord
 from streams.web.controls import ControlEndpoint, accepted
 from streams.web.errors import ApiError
 from streams.web.request_body import json_body
 from streams.web.scopes import Caller, Scope
-from streams.web.second_person import SKIPPED, request_record
+from streams.web.second_person import SKIPPED, both, request_record
 
 BODY_MAX_BYTES: Final = 64 * 1024
 PRICES_MAX: Final = 50
@@ -47,6 +48,7 @@ class PriceEndpoint:
     def __init__(self, controls: ControlEndpoint, book: Callable[[], PriceBook | None]) -> None:
         self._controls = controls
         self._book = book
+        controls.confirms[PRICES] = self._confirm
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
         """Publish what is asked for, or ask for a second person.
@@ -66,42 +68,23 @@ class PriceEndpoint:
         jumps = self._jumps(events)
         if jumps and caller.is_identity:
             control = {"kind": PRICES, "prices": prices, **({"comment": comment} if comment else {})}
-            record = request_record(control, caller.token, self._controls.now_ms())
+            record = request_record(control, caller.token, self._controls.now_ms(), person=caller.person)  # fmt: skip
             written = await self._controls.append(record, caller)
             why = f"{visible(jumps[0])} moves more than {_FACTOR} times: no price of this request has an effect until another person confirms it within an hour"
             return accepted({**written, "second_person": why})
         written = await self._publish(events, caller, caller.token, comment)
         return accepted({**written, **({"second_person": SKIPPED} if jumps else {})})
 
-    def waits(self, request_id: object, caller: Caller) -> bool:
-        """Whether the request of an id is one of prices.
-
-        Raises:
-            ApiError: None of this id waits, or the caller may not confirm it.
-        """
-        return self._controls.to_confirm(request_id, caller).control.get("kind") == PRICES
-
-    async def confirm(self, request_id: object, caller: Caller) -> dict[str, Any]:
+    async def _confirm(self, found: WaitingRequest, caller: Caller) -> dict[str, Any]:
         """Publish what another person has asked for.
 
         Raises:
             ApiError: The caller may not, or Kafka did not take them.
         """
-        found = self._controls.to_confirm(request_id, caller)
         if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
             raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
-        both = f"{found.by}, confirmed by {caller.token}"
         events = self._events(found.control["prices"])
-        written = await self._publish(events, caller, both, str(found.control.get("comment", "")))
-        done = request_record(
-            found.control,
-            found.by,
-            self._controls.now_ms(),
-            until_ms=found.until_ms,
-            confirmed_by=caller.token,
-        )
-        await self._controls.append(done, caller)
-        return written
+        return await self._publish(events, caller, both(found, caller), str(found.control.get("comment", "")))
 
     def _events(self, prices: object) -> list[tuple[PriceEvent, OutgoingRecord]]:
         if not isinstance(prices, list) or not 1 <= len(prices) <= PRICES_MAX:

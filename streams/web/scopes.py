@@ -74,6 +74,7 @@ class Caller:
     expires_ms: int | None = None  # when its token does
     proven_by: str = ""  # where it was no token
     session: str = ""  # the hash of the session of a person
+    person: str = ""  # whose its issued token is, where that is said
     #: Scopes of a person that hold within teams alone.
     team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)
 
@@ -117,6 +118,11 @@ class Caller:
     def is_person(self) -> bool:
         """Whether somebody has signed in."""
         return self.token.startswith(PERSON)
+
+    @property
+    def whose(self) -> str:
+        """The person behind it, as far as that is known: two tokens of one person are one."""
+        return f"{PERSON}{self.person}" if self.person else self.token
 
     @property
     def is_identity(self) -> bool:
@@ -211,7 +217,8 @@ def _scopes_of(issued: IssuedToken) -> frozenset[Scope]:
 
 def _issued_caller(issued: IssuedToken, address: str, expires_ms: int | None = None) -> Caller:
     name = f"{ISSUED}{issued.name}"
-    return Caller(address, name, _scopes_of(issued), bounds=issued.bounds, expires_ms=expires_ms)
+    scopes = _scopes_of(issued)
+    return Caller(address, name, scopes, bounds=issued.bounds, expires_ms=expires_ms, person=issued.person)
 
 
 @dataclass(frozen=True)
@@ -295,6 +302,17 @@ class Tokens:
             raise EndedTokenError
         self.issued.uses.note(issued.name, address, self._wall_ms())
         return _issued_caller(issued, address, ends_ms)
+
+    def named(self, identity: str, address: str) -> Caller | None:
+        """Whoever shows the issued token of this name; None: there is none in force.
+
+        Raises:
+            TokensNotReadError: They are not read yet.
+        """
+        issued = self.issued.of_name(identity.removeprefix(ISSUED))
+        now_ms = self._wall_ms()
+        ends = [each for each in issued.hashes.values() if each is None or now_ms < each]
+        return _issued_caller(issued, address) if ends and identity.startswith(ISSUED) else None
 
     def session(self, given: str, until_ms: int) -> Session | None:
         """A session of the page for a right token; None: it is unknown.

@@ -12,10 +12,10 @@ import msgspec
 
 from schemas.durations import HOUR_MS
 from schemas.events import ControlEvent
-from schemas.validate_requests import ACTIONS, KEY_PREFIX, REQUEST, WaitingRequest, waiting_request
-from streams.web.control_record import SOURCE, ControlRecord, digest_of
+from schemas.validate_requests import ACTIONS, KEY_PREFIX, REQUEST, WaitingRequest, digest_of, waiting_request
+from streams.web.control_record import SOURCE, ControlRecord
 from streams.web.errors import ApiError
-from streams.web.scopes import Caller
+from streams.web.scopes import PERSON, Caller
 
 #: A silence or planned rate that names one of these is no broader than one team.
 _NARROW: Final = ("team", "owner", "job_id", "job", "run_id", "experiment")
@@ -55,6 +55,7 @@ def request_record(
     *,
     until_ms: int | None = None,
     confirmed_by: str = "",
+    person: str = "",
 ) -> ControlRecord:
     """The record that asks for a second person; asking again for the same is the same request. Of actions there is one."""
     name = ACTIONS if control.get("kind") == ACTIONS else digest_of([by, control])
@@ -70,6 +71,8 @@ def request_record(
     }
     if confirmed_by:
         value["confirmed_by"] = confirmed_by
+    if person:
+        value["person"] = person
     return ControlRecord(f"{REQUEST}/{name}".encode(), msgspec.json.encode(value), REQUEST, name, value["id"])
 
 
@@ -77,6 +80,16 @@ def waiting(requests: Mapping[bytes, ControlEvent], now_ms: int) -> list[Waiting
     """The requests that can still be confirmed."""
     found = [waiting_request(each) for each in requests.values()]
     return [each for each in found if not each.confirmed_by and now_ms < each.until_ms]
+
+
+def both(found: WaitingRequest, caller: Caller) -> str:
+    """The two persons, as a record names them."""
+    return f"{found.by}, confirmed by {caller.token}"
+
+
+def none_waits() -> ApiError:
+    """What answers where nothing of an id waits."""
+    return ApiError(404, "id: no request of this id waits; GET /api/v1/approvals lists them", "no_such_request", field="id")  # fmt: skip
 
 
 def to_confirm(
@@ -91,13 +104,14 @@ def to_confirm(
     event = requests.get(key)
     found = None if event is None else waiting_request(event)
     if found is None or found.confirmed_by or now_ms >= found.until_ms:
-        raise ApiError(404, "id: no request of this id waits; GET /api/v1/approvals lists them", "no_such_request", field="id")  # fmt: skip
+        raise none_waits()
     if not caller.is_identity:
         raise ApiError(
             403,
             "a shared token is nobody in particular: sign in, or confirm with an issued one",
             "not_second",
         )
-    if caller.token == found.by:
+    whose = f"{PERSON}{found.person}" if found.person else found.by
+    if caller.token == found.by or caller.whose.casefold() == whose.casefold():
         raise ApiError(403, "whoever asked for it does not confirm it: another person does", "not_second")
     return found

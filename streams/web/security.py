@@ -16,6 +16,7 @@ from streams.errors import WrongUseError
 from streams.web.address import group_of, is_one_of, proxies_of
 from streams.web.errors import ApiError
 from streams.web.scopes import (
+    ISSUED,
     OPEN_ON_LOOPBACK,
     SESSION_FORM,
     Caller,
@@ -305,6 +306,25 @@ class RequestGuard:
             return 0
         left_ms = caller.until_ms - self._wall_ms()
         return left_ms if left_ms <= self._session_ms else 0
+
+    def named(self, identity: str, address: str) -> Caller | None:
+        """The holder of an issued token, by its name; None: it is not in force.
+
+        Raises:
+            ApiError: They are not read yet.
+        """
+        try:
+            return self._tokens.named(identity, address)
+        except TokensNotReadError:
+            raise tokens_not_read() from None
+
+    def is_in_force(self, identity: str) -> bool:
+        """Whether an identity still is one; of people it is known while they are signed in alone, so they are.
+
+        Raises:
+            ApiError: Issued tokens are not read yet.
+        """
+        return not identity.startswith(ISSUED) or self.named(identity, "") is not None
 
     def refusal(self, address: str, message: str) -> ApiError:
         """Count a wrong secret of an address; return what answers it."""

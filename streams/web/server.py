@@ -135,7 +135,9 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms, JobGroups(self._readers[4], now_ms))
-        acting = ControlEndpoint(controls, wall_ms, now_ms, read.figures.alert_group, standing, requests)
+        acting = ControlEndpoint(
+            controls, wall_ms, now_ms, read.figures.alert_group, standing, requests, guard.is_in_force
+        )
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
 
@@ -170,7 +172,7 @@ class WebServer:
             bills=self._bills,
             sign_in=SignInEndpoint(sign_in, people, guard, settings.public_url, now_ms, wall_ms),
             calendar=calendar,
-            act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
+            act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms, guard.named),
             version=release(),
             audit=audit,
             speed=speed,

@@ -14,6 +14,7 @@ from schemas.escaping import visible
 from schemas.events import ControlEvent
 from schemas.validate_sources import SOURCE
 from schemas.validate_tokens import BOUNDS
+from streams.web.act_links import ActLinkEndpoint
 from streams.web.changes import PARAMETERS, changes
 from streams.web.control_record import FieldError
 from streams.web.controls import BODY_MAX_BYTES, ControlEndpoint, accepted
@@ -49,6 +50,11 @@ class TokenParts(Protocol):
         ...
 
     @property
+    def act_links(self) -> ActLinkEndpoint:
+        """What opens links of messages."""
+        ...
+
+    @property
     def estimates(self) -> StoreReader:
         """What reads the store beside the page."""
         ...
@@ -73,6 +79,7 @@ class TokenEndpoint:
                 "expires_ms": caller.expires_ms,
                 "address": caller.address,
                 "proven_by": caller.proof,
+                "person": caller.person,
                 "team_bounds": {scope: sorted(teams) for scope, teams in caller.team_bounds.items()},
                 "session_until_ms": caller.until_ms,
             }
@@ -140,10 +147,12 @@ class TokenEndpoint:
         controls, caller = self._parts.controls, request[CALLER]
         controls.check_open(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"id": "..."}')
-        prices = self._parts.prices
-        if prices.waits(asked.get("id"), caller):
-            return accepted(await prices.confirm(asked.get("id"), caller))
-        return accepted(await controls.confirm(asked.get("id"), caller))
+        if unknown := sorted(asked.keys() - {"id", "link"}):
+            raise ApiError(400, f"{visible(unknown[0])}: expected id, or the link of a message", field="id")
+        if "link" not in asked:
+            return accepted(await controls.confirm(asked.get("id"), caller))
+        offer = self._parts.act_links.confirmation(asked["link"], caller)
+        return accepted(await controls.confirm(offer.request, caller, offer.digest))
 
     async def publish_prices(self, request: web.Request) -> web.Response:
         """Publish revisions of prices."""
@@ -182,6 +191,7 @@ def _shown(event: ControlEvent, used: TokenUse | None) -> dict[str, Any]:
         "changed_ms": event.time_ms,
         "by": value.get("by", ""),
         "comment": value.get("comment", ""),
+        "person": value.get("person", ""),
         "expires_ms": value.get("expires_ms"),
         "former_until_ms": value.get("former_until_ms"),
         "revoked": bool(value.get("revoked", False)),

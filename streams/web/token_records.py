@@ -16,11 +16,12 @@ from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS
 from schemas.refusal import shown
+from schemas.validate_requests import digest_of
 from schemas.validate_tokens import BOUNDS, KEY_PREFIX, TOKEN, is_token, newest_of
 from sinks.private_files import read_private, write_private
 from streams.config.live import WebSettings
 from streams.errors import TrainfareError
-from streams.web.control_record import SOURCE, ControlRecord, FieldError, digest_of
+from streams.web.control_record import SOURCE, ControlRecord, FieldError
 
 #: In a data directory; what is issued while no worker runs, and before the first.
 FILE_NAME: Final = "tokens.jsonl"
@@ -28,7 +29,7 @@ _FILE_MAX_BYTES: Final = 8 * 2**20
 #: Whoever may write the file may issue tokens.
 _ANY_TIME_MS: Final = 2**62
 #: What each change may say; the rest of a token in force is kept.
-_OF_ISSUE: Final = frozenset({"name", "hash", "scopes", *BOUNDS, "expires_ms", "comment"})
+_OF_ISSUE: Final = frozenset({"name", "hash", "scopes", *BOUNDS, "expires_ms", "comment", "person"})
 _OF_ROTATION: Final = frozenset({"name", "rotate", "hash", "former_until_ms", "expires_ms", "comment"})
 _OF_REVOCATION: Final = frozenset({"name", "revoked", "comment"})
 

@@ -13,8 +13,6 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
 
-from msgspec import UNSET
-
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
 from streams.notify.channels.channel import Channel, ChannelTools
@@ -33,13 +31,6 @@ NAMED_AT_MOST: Final = 200
 _POLICY: Final = SMTP.clone(cte_type="7bit")
 UNSUPPORTED: Final = (
     "e-mail is not sent: alerts.smtp_host is not set; set it, or give the owner a webhook or slack address"
-)
-_LABELS: Final = (
-    ("subject", "Open"),
-    ("runbook", "Runbook"),
-    ("acknowledge", "Acknowledge"),
-    ("silence", "Silence"),
-    ("planned", "This is planned"),
 )
 
 
@@ -127,19 +118,12 @@ def mail_message(
     return message
 
 
-def _links(alert: Alert, links: Links) -> list[tuple[str, str]]:
-    found = links.of(alert)
-    if found is None:
-        return []
-    return [(label, url) for name, label in _LABELS if (url := getattr(found, name)) is not UNSET]
-
-
 def _text(alerts: Sequence[Alert], links: Links, note: str) -> str:
     lines = [visible(note), ""] if note else []
     for alert in alerts[:SHOWN_AT_MOST]:
         lines.append(visible(alert.summary))
         lines += [f"  {label}: {visible(value)}" for label, value, _ in figures(alert)]
-        lines += [f"  {label}: {url}" for label, url in _links(alert, links)]
+        lines += [f"  {label}: {url}" for _, label, url in links.shown(alert)]
         lines += [f"  {alert.alert_id}", ""]
     return "\n".join([*lines, *_more(alerts)]) + "\n"
 
@@ -154,7 +138,7 @@ def _html(alerts: Sequence[Alert], links: Links, note: str) -> str:
             for label, value, _ in figures(alert)
         )
         anchors = " &middot; ".join(
-            f"<a href='{html.escape(url)}'>{label}</a>" for label, url in _links(alert, links)
+            f"<a href='{html.escape(url)}'>{label}</a>" for _, label, url in links.shown(alert)
         )
         parts.append(
             f"<p><b>{_shown(alert.summary)}</b></p><table>{rows}</table><p>{anchors}</p>"

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
-from msgspec import UNSET
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
@@ -33,13 +32,6 @@ SHOWN_AT_MOST: Final = 12
 
 _NAME_AT_MOST: Final = 300
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_BUTTONS: Final = (
-    ("subject", "Open"),
-    ("runbook", "Runbook"),
-    ("acknowledge", "Acknowledge"),
-    ("silence", "Silence"),
-    ("planned", "This is planned"),
-)
 
 
 class SlackChannel(Channel):
@@ -105,7 +97,6 @@ def _blocks(alert: Alert, links: Links) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = [
         {"type": "section", "text": _plain(alert.summary, TEXT_AT_MOST), "fields": fields[:FIELDS_AT_MOST]}
     ]
-    found = links.of(alert)
     buttons = [
         {
             "type": "button",
@@ -113,8 +104,8 @@ def _blocks(alert: Alert, links: Links) -> list[dict[str, Any]]:
             "text": {"type": "plain_text", "text": label, "emoji": False},
             "url": url,
         }
-        for name, label in _BUTTONS
-        if found is not None and (url := getattr(found, name)) is not UNSET and len(url) <= URL_AT_MOST
+        for name, label, url in links.shown(alert)
+        if len(url) <= URL_AT_MOST
     ]
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from multidict import MultiMapping
 
+from schemas.validate_tokens import PERSON_FORM
 from streams.config.serving import SignInSettings
 from streams.errors import WrongUseError
 from streams.web.errors import ApiError
@@ -24,7 +24,6 @@ from streams.web.sign_in.sessions import Person, PersonSessions
 
 PERSON_COOKIE: Final = "trainfare_person"
 GROUPS_MAX: Final = 2_000
-_NAME: Final = re.compile(r"[A-Za-z0-9._@+:|=-]{1,128}", re.ASCII)
 
 
 class People:
@@ -90,7 +89,7 @@ class People:
         """
         granted = self.roles.of(groups) if len(groups) <= GROUPS_MAX else None
         # What is no plain name is shown by its hash: it goes into records, and into logs.
-        shown = name if _NAME.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:32]
+        shown = name if PERSON_FORM.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:32]
         if granted is None:
             raise ApiError(
                 403,

@@ -14,7 +14,7 @@ const ACTS = {
 
 /** What the address offers: an act, the signed text, and what it says. The server checks the signature; nothing here is trusted. */
 function offered() {
-  const [, act, link] = /^#(ack|silence|planned)=([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/.exec(location.hash) ?? [];
+  const [, act, link] = /^#(ack|silence|planned|confirm)=([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)$/.exec(location.hash) ?? [];
   if (!act) return null;
   try {
     const bytes = Uint8Array.from(atob(link.split(".")[0].replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
@@ -24,10 +24,11 @@ function offered() {
   }
 }
 
-async function sent(body) {
+async function sent(body, path = "act", token = "") {
   let answer;
+  const shown = token ? { Authorization: `Bearer ${token}` } : {};
   try {
-    answer = await fetch("api/v1/act", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json" }, body: JSON.stringify(body), cache: "no-store" });
+    answer = await fetch(`api/v1/${path}`, { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", ...shown }, body: JSON.stringify(body), cache: "no-store" });
   } catch {
     throw new Error(`the meter at ${location.host} does not answer; try again`);
   }
@@ -72,9 +73,47 @@ function question({ act, link, about }) {
   show(heading(`${title}: `, ruleName(about.rule), ` of ${about.kind} `, name, "?"), rate, h("p", { class: "sub" }, effect), form, h("p", { class: "sub" }, `This link works until ${instant(about.ends_ms)}, for this alert alone.`));
 }
 
+/** Who is signed in by this browser, and the way to sign in; the worker knows the person by a cookie that no script can read. */
+async function person() {
+  try {
+    const answer = await fetch("api/v1/sign_in", { headers: { Accept: "application/json" }, cache: "no-store" });
+    if (answer.ok) return await answer.json();
+  } catch {
+    // what is asked for next says that it does not answer
+  }
+  return { name: null, path: null };
+}
+
+/** Asks once whether what another person wants is confirmed, as whoever the link is of, is signed in, or shows a token. */
+async function confirmation({ link, about }) {
+  const who = about.identity ? { name: about.identity, path: null } : await person();
+  const token = h("input", { type: "password", autocomplete: "off", required: true });
+  const asks = who.name ? null : h("label", { class: "text" }, "Your issued token, with the scope that it needs", token);
+  const way = !who.name && who.path ? h("p", {}, h("a", { class: "sign-in", href: `${who.path.slice(1)}?to=${encodeURIComponent(`/act${location.hash}`)}` }, "Sign in"), ", or show a token.") : null;
+  const fault = h("p", { class: "notice", role: "alert", hidden: true });
+  const go = h("button", { type: "submit" }, "Confirm");
+  const form = h("form", {}, asks, fault, go);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    go.disabled = true;
+    fault.hidden = true;
+    try {
+      const done = about.identity ? await sent({ link, act: "confirm" }) : await sent({ link }, "approvals", token.value);
+      show(heading("✓ Confirmed"), h("p", {}, `${visible(String(done.kind))} is in force: ${visible(String(done.by))}. You can close this page.`));
+    } catch (trouble) {
+      fault.textContent = `Not confirmed: ${visible(trouble.message)}.`;
+      fault.hidden = false;
+      go.disabled = false;
+    }
+  });
+  const as = who.name ? h("p", {}, "You confirm as ", h("b", {}, foreign(visible(who.name))), ".") : null;
+  show(heading("Confirm what another person asks for?"), h("p", {}, foreign(visible(String(about.by))), " asks for"), h("p", {}, h("code", {}, foreign(visible(String(about.what))))), as, way, form, h("p", { class: "sub" }, `It has no effect before, and waits until ${instant(about.ends_ms)}. Whoever asked for it does not confirm it.`));
+}
+
 function start() {
   const found = offered();
-  if (found) question(found);
+  if (found?.act === "confirm") confirmation(found);
+  else if (found) question(found);
   else show(heading("This link is not whole"), h("p", {}, "Open it from the message again, or act on the alert on the meter’s page."));
 }
 

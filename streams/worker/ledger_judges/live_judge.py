@@ -30,6 +30,7 @@ from streams.worker.ledger_judges.own_rules_judge import Ask, ConfinedQueries
 from streams.worker.ledger_judges.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_judges.rule_rows import RuleRows, RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
+from streams.worker.receipts.request_messages import RequestMessages
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 
@@ -103,6 +104,7 @@ class LedgerRules:
         late_ms: int = LATE_MS,
         links: Links = NO_LINKS,
         known_log: Callable[[], KnownLog] | None = None,
+        messages: RequestMessages | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -117,6 +119,7 @@ class LedgerRules:
             late_ms: How much log time a late shard is waited for.
             links: What the links of receipts begin with.
             known_log: Where the log of all shards ends; None: nobody can say.
+            messages: Tells of what waits for a second person; None: nobody is told.
         """
         self._store = store
         self._owner = owner
@@ -125,6 +128,7 @@ class LedgerRules:
         self._clock = clock
         self._late_ms = late_ms
         self._known_log = known_log
+        self._messages = messages
         self._threads = Threads("ledger-rules")
         self._writer = RuleRowWriter(store, is_member)
         self._queries = ConfinedQueries(store)
@@ -160,6 +164,8 @@ class LedgerRules:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._repeated(self.step))
                 group.create_task(self._repeated(self.issue_receipts))
+                if self._messages is not None:
+                    group.create_task(self._repeated(self._tell_requests))
                 if self.requester is not None:
                     group.create_task(self.requester.run(self._owner))
         finally:
@@ -320,6 +326,10 @@ class LedgerRules:
                     self._duty = None  # the last minute is judged once more, even where no later one comes
             if not issued and self._settled is settled:
                 self._settled = None
+
+    async def _tell_requests(self) -> None:
+        if self._messages is not None:
+            self._messages.step(self._owner())
 
     def _say_late(self, accrued: Accrued) -> None:
         if accrued.late and accrued.late != self._said_late:

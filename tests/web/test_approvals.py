@@ -1,0 +1,195 @@
+"""What waits for a second person is confirmed once, by somebody else, as it was asked for; the link of a message does no more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from schemas.change_tables import PROOF_HEADER
+from schemas.events import ControlEvent
+from streams.notify.act_links import ActLinks, offer_of
+from tests.notify.scripted_sender import an_alert
+from tests.web.approvals import KEY, SILENCE, Kept, asked, bearer, id_of, issued, link_of, post
+from tests.web.serving import WALL_MS, Client, served
+
+PATH = "/api/v1/approvals"
+ADA = "token/ada"
+TOKENS = {
+    **issued("ada"),
+    **issued("ada-laptop", person="Ada@example.com"),
+    **issued("ada-phone", person="ada@example.com"),
+    **issued("bob"),
+    **issued("viewer", ("read",)),
+    **issued("sender", ("ingest",)),
+    **issued("limiter", ("limit",)),
+    **issued("lead", teams=["vision"]),
+    **issued("gone", revoked=True),
+    **issued("old", expires_ms=WALL_MS - 1),
+}
+LIVE = {"kind": "actions", "mode": "live"}
+STOP = {"kind": "budget", "name": "cap", "team": "vision", "usd": "5", "per": "month", "actions": ["notify", {"do": "stop", "at": 1.2}]}  # fmt: skip
+
+
+def confirmed(
+    requests: dict[bytes, ControlEvent], *tries: tuple[str, object, str], key: str | None = KEY
+) -> tuple[list[tuple[int, Any]], Kept]:
+    """The answers to tries (path, body, name of the token), one after another, and what was written."""
+    log = Kept()
+
+    async def work(client: Client) -> list[tuple[int, Any]]:
+        return [await post(client, path, body, bearer(name) if name else {}) for path, body, name in tries]
+
+    options = {
+        "wall_ms": WALL_MS,
+        "controls": log,
+        "filed": TOKENS,
+        "requests": requests,
+        "act_link_key": key,
+    }
+    return served(None, work, **options), log
+
+
+@pytest.mark.parametrize(
+    ("by", "person", "name", "status", "code"),
+    [
+        (ADA, "", "bob", 202, None),
+        (ADA, "", "ada", 403, "not_second"),
+        ("token/ada-laptop", "Ada@example.com", "ada-phone", 403, "not_second"),
+        ("person/ada@example.com", "", "ada-phone", 403, "not_second"),
+        ("token/ada-laptop", "Ada@example.com", "bob", 202, None),
+        (ADA, "", "viewer", 403, None),
+        (ADA, "", "sender", 403, None),
+        (ADA, "", "limiter", 403, None),
+        (ADA, "", "lead", 403, "beyond_token"),
+        (ADA, "", "gone", 401, None),
+        (ADA, "", "old", 401, None),
+        ("token/gone", "", "bob", 403, "not_second"),
+        ("token/old", "", "bob", 403, "not_second"),
+        ("token/nobody", "", "bob", 403, "not_second"),
+    ],
+)
+def test_another_person_in_force_confirms_what_one_in_force_asked_for(
+    by: str, person: str, name: str, status: int, code: str | None
+) -> None:
+    requests = asked(SILENCE, by, person=person)
+    ((found_status, found),), log = confirmed(requests, (PATH, {"id": id_of(requests)}, name))
+    assert found_status == status, found
+    assert code is None or found["error"]["code"] == code, found
+    assert bool(log.records) == (status == 202)
+
+
+def test_a_second_confirmation_writes_nothing() -> None:
+    requests = asked(SILENCE, ADA)
+    once = (PATH, {"id": id_of(requests)}, "bob")
+    ((first, _), (second, found)), log = confirmed(requests, once, once)
+    assert (first, second, found["error"]["code"]) == (202, 404, "no_such_request")
+    assert log.by == [("silence", "token/ada, confirmed by token/bob"), ("request", "token/bob")]
+
+
+@pytest.mark.parametrize("control", [SILENCE, LIVE, STOP, {"kind": "prices", "prices": [{"sku": "s", "component": "gpu", "usd": "9", "per": "gpu_hour", "effective_ms": 0}]}])  # fmt: skip
+def test_of_confirmations_that_race_one_writes(control: dict[str, Any]) -> None:
+    requests = asked(control, ADA)
+    log = Kept()
+
+    async def work(client: Client) -> list[int]:
+        body = {"id": id_of(requests)}
+        tries = [post(client, PATH, body, bearer(name)) for name in ("bob", "ada-phone", "bob", "ada-phone")]
+        return sorted([status for status, _ in await asyncio.gather(*tries)])
+
+    found = served(None, work, wall_ms=WALL_MS, controls=log, filed=TOKENS, requests=requests)
+    assert found == [202, 404, 404, 404]
+    assert len([kind for kind, _ in log.by if kind == "request"]) == 1
+
+
+def test_what_could_not_be_written_can_be_confirmed_again() -> None:
+    requests = asked({**SILENCE, "until_ms": "soon"}, ADA)
+    body = (PATH, {"id": id_of(requests)}, "bob")
+    found, log = confirmed(requests, body, body)
+    assert [status for status, _ in found] == [400, 400]
+    assert not log.records
+
+
+@pytest.mark.parametrize(
+    ("identity", "path", "name", "status", "code"),
+    [
+        ("", PATH, "bob", 202, None),
+        ("", PATH, "ada", 403, "not_second"),
+        ("", PATH, "", 401, None),
+        ("", "/api/v1/act", "", 401, "who"),
+        ("", "/api/v1/act", "bob", 401, "who"),  # this path looks at no token
+        ("token/bob", "/api/v1/act", "", 202, None),
+        ("token/bob", PATH, "ada", 403, "not_second"),  # it is whoever shows a token there
+        ("token/ada", "/api/v1/act", "", 403, "not_second"),
+        ("token/gone", "/api/v1/act", "", 403, "who"),
+        ("token/old", "/api/v1/act", "", 403, "who"),
+        ("token/nobody", "/api/v1/act", "", 403, "who"),
+        ("person/bob", "/api/v1/act", "", 403, "who"),
+        ("web.token", "/api/v1/act", "", 403, "who"),
+        ("token/viewer", "/api/v1/act", "", 403, None),
+        ("token/lead", "/api/v1/act", "", 403, "beyond_token"),
+    ],
+)
+def test_a_link_confirms_as_whoever_opens_it(
+    identity: str, path: str, name: str, status: int, code: str | None
+) -> None:
+    requests = asked(SILENCE, ADA)
+    body = {"link": link_of(requests, identity), **({"act": "confirm"} if path != PATH else {})}
+    ((found_status, found),), log = confirmed(requests, (path, body, name))
+    assert found_status == status, found
+    assert code is None or found["error"]["code"] == code, found
+    assert bool(log.records) == (status == 202)
+    if status == 202:
+        assert found["by"] == "token/ada, confirmed by token/bob"
+        proofs = {value for each in log.records for header, value in each.headers if header == PROOF_HEADER}
+        assert proofs == {b"signed link" if path != PATH else b"issued token"}
+
+
+@pytest.mark.parametrize(
+    ("link", "status"),
+    [
+        ("", 401),
+        ("x.y", 401),
+        ("x" * 5_000, 400),
+        (7, 400),
+        (link_of(asked(SILENCE, ADA))[:-1], 401),
+        (link_of(asked(SILENCE, ADA), ends_ms=WALL_MS), 410),
+        (link_of(asked(SILENCE, ADA), digest="0" * 24), 409),
+        (link_of(asked({**SILENCE, "rule": "stalled"}, ADA)), 404),
+        (ActLinks(KEY).token(offer_of(an_alert())), 401),
+    ],
+)
+def test_a_link_of_another_kind_time_or_request_confirms_nothing(link: object, status: int) -> None:
+    ((found, _),), log = confirmed(asked(SILENCE, ADA), (PATH, {"link": link}, "bob"))
+    assert found == status
+    assert not log.records
+
+
+def test_a_link_of_actions_confirms_what_it_showed_alone() -> None:
+    """Of actions there is one request at a time: another one has its id."""
+    shown, now = asked(LIVE, ADA), asked({**LIVE, "comment": "and more"}, ADA)
+    ((status, found),), log = confirmed(now, (PATH, {"link": link_of(shown)}, "bob"))
+    assert (status, found["error"]["code"]) == (409, "request_changed")
+    assert not log.records
+
+
+def test_a_link_that_confirms_acts_on_no_alert_and_the_other_way_round() -> None:
+    requests = asked(SILENCE, ADA)
+    confirm = {"link": link_of(requests, "token/bob"), "act": "ack", "hours": 1}
+    alert = {"link": ActLinks(KEY).token(offer_of(an_alert())), "act": "confirm"}
+    found, log = confirmed(requests, ("/api/v1/act", confirm, ""), ("/api/v1/act", alert, ""))
+    assert [status for status, _ in found] == [401, 401]
+    assert not log.records
+
+
+def test_without_a_key_no_link_is_taken() -> None:
+    requests = asked(SILENCE, ADA)
+    ((status, found),), _ = confirmed(requests, (PATH, {"link": link_of(requests)}, "bob"), key=None)
+    assert (status, found["error"]["code"]) == (403, "links_off")
+
+
+def test_other_fields_are_refused() -> None:
+    requests = asked(SILENCE, ADA)
+    ((status, _),), log = confirmed(requests, (PATH, {"id": id_of(requests), "by": "token/bob"}, "ada"))
+    assert (status, log.records) == (400, [])

@@ -27,6 +27,7 @@ class _RetailPrice(msgspec.Struct):
     usd: float = msgspec.field(name="retailPrice")
     currency: str = msgspec.field(name="currencyCode")
     at: UtcInstant = msgspec.field(name="effectiveStartDate")
+    until: UtcInstant | None = msgspec.field(name="effectiveEndDate", default=None)
     region: str = msgspec.field(name="armRegionName", default="")
     instance_type: str = msgspec.field(name="armSkuName", default="")
     product: str = msgspec.field(name="productName", default="")
@@ -71,7 +72,8 @@ def _taken(given: PriceList, line: int, price: _RetailPrice) -> TakenOffer | Non
         price.region,
         purchase="spot" if "Spot" in (price.sku.split(" ")[-1], price.meter.split(" ")[-1]) else "",
     )
-    rule = _rule(price)
+    is_over = price.until is not None and price.until.timestamp() * 1000 < given.now_ms
+    rule = _rule(price) or ("expired" if is_over else "")
     if rule:
         given.offers.passed(rule, purchase.gpu_place if price.instance_type and price.region else "")
         return None

@@ -11,6 +11,7 @@ from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from streams.accounts.pages import MORE_PAGES, next_page
 from streams.errors import WrongUseError
 from streams.prices.instance_gpus import gpus_of
 from streams.prices.offers import SourceRow, place_of
@@ -19,19 +20,24 @@ from streams.prices.source import PriceList
 
 T = TypeVar("T")
 UtcInstant = Annotated[datetime, msgspec.Meta(tz=True)]
+_NOTHING: Final = (b"null", b'""')
 FAULTS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def document(given: PriceList, form: type[T], what: str) -> T:
-    """A document.
+    """A document; that it is one page of several is said among its offers.
 
     Raises:
         WrongUseError: The file is not such a document.
     """
     try:
-        return msgspec.json.decode(given.content, type=form)
+        found = msgspec.json.decode(given.content, type=form)
+        fields = msgspec.json.decode(given.content, type=dict[str, msgspec.Raw])
     except FAULTS as fault:
         raise WrongUseError(f"{given.name}: not {what}: {fault}; nothing was published") from None
+    if more := next_page({name: bytes(value) not in _NOTHING for name, value in fields.items()}):
+        given.offers.missed(MORE_PAGES, f"{given.name} names another page ({more})")
+    return found
 
 
 def with_lines(given: PriceList, entries: Sequence[msgspec.Raw]) -> Iterator[tuple[int, bytes]]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from streams.accounts.accelerators import is_accelerator
 from streams.prices.cloud_rows import FAULTS, UtcInstant, document, with_lines
 from streams.prices.offers import SourceRow, TakenOffer, place_of
 from streams.prices.opencost import exact_usd, plain_usd
@@ -17,7 +18,6 @@ _USAGE: Final = {"OnDemand": "", "Preemptible": "spot"}
 _GPU: Final = re.compile(
     r"Nvidia (?:Tesla )?(?P<gpu>[A-Z][A-Za-z0-9]+(?: \d+GB)?) GPU (?:attached to Spot Preemptible VMs )?running in "
 )
-_ACCELERATOR: Final = re.compile(r"\b(?:[GT]PU|Tpu)\b")
 _TYPES: Final = {"A100 80GB": "A100-80GB"}
 _MEMORY: Final = re.compile(r" \d+GB\Z")
 
@@ -76,7 +76,7 @@ def _offers(given: PriceList) -> Iterator[TakenOffer]:
         except FAULTS as fault:
             raise given.fault(line, f"not a SKU: {fault}") from None
         named = _GPU.match(sku.description)
-        if sku.category.group != "GPU" and not _ACCELERATOR.search(sku.description):
+        if sku.category.group != "GPU" and not is_accelerator(sku.description):
             given.offers.passed("host_parts")
         elif sku.category.usage.startswith("Commit"):
             given.offers.passed("commitment")

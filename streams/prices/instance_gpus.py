@@ -50,9 +50,24 @@ _KNOWN: Final[dict[str, InstanceGpus]] = {
     "standard_nd96isr_h100_v5": InstanceGpus(8, "H100"),
     "standard_nd96isr_h200_v5": InstanceGpus(8, "H200"),
 }  # fmt: skip
-#: Families without GPUs, by the beginning of their names: of AWS, and sizes of Azure.
+#: Families of Google whose GPUs follow from the name, which ends in `-Ng`.
+_GOOGLE: Final = {
+    "a2-highgpu": "A100",
+    "a2-megagpu": "A100",
+    "a2-ultragpu": "A100-80GB",
+    "a3-highgpu": "H100",
+    "a3-edgegpu": "H100",
+    "a3-megagpu": "H100-MEGA",
+    "a3-ultragpu": "H200",
+    "a4-highgpu": "B200",
+    "a4x-highgpu": "GB200",
+}
+_GOOGLE_GPUS: Final = re.compile(r"(a\d[a-z]?-[a-z]+gpu)-([1-9][0-9]?)g\Z")
+#: Families without GPUs, by the beginning of their names: of AWS, sizes of Azure, and of Google, where GPUs are said apart.
 _WITHOUT: Final = re.compile(
-    r"(?:[acdhimrtxz]\d|hpc\d|im\d|is\d|mac\d|u-|u\d|inf|trn|basic_|standard_[abdefghlm])", re.IGNORECASE
+    r"(?:[acdhimrtxz]\d|hpc\d|im\d|is\d|mac\d|u-|u\d|inf|trn)[^.]*\.|basic_|standard_[abdefghlm]"
+    r"|(?:[cemn]\d[ad]?|t2[ad]|h[34]d?|x4|z3)-",
+    re.IGNORECASE,
 )
 
 
@@ -70,10 +85,17 @@ def parsed(text: str) -> InstanceGpus:
     return InstanceGpus(int(found[1]), found[2])
 
 
+def gpus_of_google(machine_type: str) -> InstanceGpus | None:
+    """The GPUs that the name of a type of machine of Google has in it; None if it has none."""
+    named = _GOOGLE_GPUS.match(machine_type)
+    gpu_type = _GOOGLE.get(named[1]) if named is not None else None
+    return None if named is None or gpu_type is None else InstanceGpus(int(named[2]), gpu_type)
+
+
 def gpus_of(instance_type: str, given: Mapping[str, str]) -> InstanceGpus | None:
     """The GPUs of a type of instance, by what is given before what is known; None if it is not known."""
     if instance_type in given:
         return parsed(given[instance_type])
     name = instance_type.removeprefix("ml.").lower()
-    found = _KNOWN.get(name)
+    found = _KNOWN.get(name) or gpus_of_google(name)
     return NO_GPUS if found is None and _WITHOUT.match(name) else found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
+from schemas.escaping import visible
 from schemas.units import HOURS_PER_MONTH
 from streams.errors import WrongUseError
 from streams.prices.offers import SourceRow
@@ -45,6 +47,13 @@ _FIELDS: Final = {
 }
 
 
+#: An amount in dollars or percent, that is not zero.
+_AMOUNT: Final = re.compile(r"\s*[$]?\s*\d{1,12}(?:\.\d{1,12})?\s*%?\s*")
+_DIGITS: Final = re.compile(r"[1-9]")
+#: What else OpenCost has a price for: gateways, load balancers, and shared costs of Kubecost.
+_PRICE: Final = re.compile(r"(?:gress|Cost|Price|Overhead)\Z")
+
+
 def is_opencost(content: bytes) -> bool:
     """Whether the content is one JSON object with prices as OpenCost names them."""
     return len(content) <= MAX_BYTES and _is_prices(_parsed(content))
@@ -63,6 +72,7 @@ def of_opencost(given: PriceList) -> Iterator[SourceRow]:
         raise WrongUseError(
             f"{given.name}: not OpenCost's prices; expected a JSON object with CPU, RAM or GPU"
         )
+    _account(given, found)
     cloud = given.cloud or _provider(found)
     match = {"cloud": cloud} if cloud else {}
     for name, field in _FIELDS.items():
@@ -115,6 +125,26 @@ def _usd(given: PriceList, line: int, name: str, value: object, hours: int) -> s
         raise given.fault(
             line, f"field `{name}`: got {str(value)[:80]!r}, expected a number of dollars"
         ) from None
+
+
+def _account(given: PriceList, found: dict[str, Any]) -> None:
+    """Say which prices and discounts are not read; refuse another currency.
+
+    Raises:
+        WrongUseError: It is not in dollars.
+    """
+    currency = str(found.get("currencyCode") or "USD")
+    if currency != "USD":
+        raise WrongUseError(
+            f"{given.name}: currencyCode {visible(currency[:20])!r}, expected USD; nothing was published"
+        )
+    for name, value in found.items():
+        if name in _FIELDS or not _AMOUNT.fullmatch(str(value)) or not _DIGITS.search(str(value)):
+            continue
+        if name.lower().endswith("discount"):
+            given.offers.missed("discount", f"{name}: {value}")
+        elif _PRICE.search(name):
+            given.offers.missed("unlisted_price", f"{name}: {value}")
 
 
 def _provider(found: dict[str, Any]) -> str:

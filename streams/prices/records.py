@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -101,6 +102,7 @@ def records_of(
         WrongUseError: The list is invalid, empty, or names one revision twice.
     """
     newest_ms = (time_ms if newest_allowed_ms is None else newest_allowed_ms) + AHEAD_MS
+    given = replace(given, now_ms=newest_ms)
     found: list[PriceRecord] = []
     lines: dict[tuple[bytes, str, str, int], PriceRecord] = {}
     for line, record in _ADAPTERS[form](given):

@@ -15,24 +15,13 @@ from typing import Final, NamedTuple
 
 from streams.errors import WrongUseError
 from streams.prices.csv_rows import table
+from streams.prices.instance_gpus import gpus_of, gpus_of_google
 from streams.prices.offers import SourceRow, place_of
 from streams.prices.opencost import exact_usd, plain_usd
 from streams.prices.source import PriceList
 
 _NEEDED: Final = ("instancetype", "acceleratorname", "acceleratorcount", "price", "spotprice", "region")
-#: Families of Google whose GPUs follow from the name: type and, if the name does not end in `-Ng`, count.
-_FAMILIES: Final = (
-    ("a2-highgpu-", "A100"),
-    ("a2-megagpu-", "A100"),
-    ("a2-ultragpu-", "A100-80GB"),
-    ("a3-highgpu-", "H100"),
-    ("a3-edgegpu-", "H100"),
-    ("a3-megagpu-", "H100-MEGA"),
-    ("a3-ultragpu-", "H200"),
-    ("a4-highgpu-", "B200"),
-)
 _ZONE_ID: Final = re.compile(r"[a-z]{2,5}[0-9]-(?:[a-z0-9]+-)?az[0-9]+")
-_GPUS_IN_NAME: Final = re.compile(r"-([1-9][0-9]?)g\Z")
 
 
 class _Offer(NamedTuple):
@@ -71,6 +60,10 @@ def zone_ids(zones: Iterable[str]) -> int:
 
 def _is_taken(given: PriceList, offer: _Offer) -> bool:
     place = place_of(offer.instance_type or offer.gpu_type, offer.zone or offer.region)
+    known = None if offer.gpus else gpus_of(offer.instance_type, {})
+    if known is not None and known.gpu_count:  # the price of the host alone, or a row that lacks its GPUs
+        given.offers.missed("host_without_gpus", place)
+        return False
     if offer.usd:
         given.offers.taken(place=place)
     else:
@@ -136,19 +129,18 @@ def _joined(given: PriceList, offers: list[_Offer]) -> Iterator[_Offer]:
     for host in offers:
         if not host.instance_type:
             continue
-        gpu_type = next((gpu for prefix, gpu in _FAMILIES if host.instance_type.startswith(prefix)), "")
-        count = _GPUS_IN_NAME.search(host.instance_type)
-        if host.gpu_type or not gpu_type or count is None:
+        named = gpus_of_google(host.instance_type)
+        if host.gpu_type or named is None:
             yield host
             continue
-        key = (gpu_type, int(count[1]), host.region, host.zone)
+        key = (named.gpu_type, named.gpu_count, host.region, host.zone)
         if key not in alone:
             given.offers.missed("host_without_gpus", place_of(host.instance_type, host.zone or host.region))
         else:
             used.add(key)
             gpus = alone[key]
             both = {name: usd + gpus.usd[name] for name, usd in host.usd.items() if name in gpus.usd}
-            yield host._replace(gpu_type=gpu_type, gpus=gpus.gpus, usd=both)
+            yield host._replace(gpu_type=named.gpu_type, gpus=gpus.gpus, usd=both)
     seen: set[tuple[str, str, str]] = set()
     for key, offer in sorted(alone.items()):
         place = (offer.gpu_type, offer.region, offer.zone)

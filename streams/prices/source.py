@@ -31,13 +31,14 @@ class PriceFormat(StrEnum):
 class PriceList:
     """A file's content. `cloud` and `from_ms` are for formats that name neither a cloud nor a date.
 
-    `offers` is what became of its entries, once they are read.
+    `now_ms`: what ended before is over; 0: nothing is. `offers` is what became of its entries, once they are read.
     """
 
     name: str
     content: bytes
     cloud: str | None = None
     from_ms: int = 0
+    now_ms: int = 0
     offers: OfferAccount = field(default_factory=OfferAccount)
 
     def fault(self, line: int, what: str) -> WrongUseError:

@@ -13,11 +13,15 @@ from typing import Final
 
 import msgspec
 
+from streams.accounts.pages import next_page
+
 LINE_MAX_BYTES: Final = 2**20
 #: JSON that is one document is held in memory as a whole.
 WHOLE_MAX_BYTES: Final = 256 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 _PEEKED_BYTES: Final = 64
+#: What stands in the place of an entry where an answer names its next page; then comes the name of that field.
+ANOTHER_PAGE: Final = b"next page: "
 
 
 class UnreadableError(Exception):
@@ -153,7 +157,7 @@ def _entries(text: bytes, form: type[list[msgspec.Raw] | _Records]) -> Iterator[
 def json_documents(text: bytes, lists: Collection[str]) -> Iterator[bytes]:
     """Yield JSON objects that stand one after the other, as a loop of commands prints them.
 
-    Of an array its entries, and of an object with one of these lists the entries of it.
+    Of an array its entries, and of an object with one of these lists the entries of it; then ANOTHER_PAGE if it names one.
 
     Raises:
         UnreadableError: It is no JSON, from some place on.
@@ -166,10 +170,14 @@ def json_documents(text: bytes, lists: Collection[str]) -> Iterator[bytes]:
                 at += 1
                 continue
             found, at = decoder.raw_decode(rest, at)
+            more = ""
             if isinstance(found, dict):
+                more = next_page(found)
                 found = next((found[name] for name in lists if isinstance(found.get(name), list)), [found])
             for entry in found if isinstance(found, list) else [found]:
                 yield msgspec.json.encode(entry)
+            if more:
+                yield ANOTHER_PAGE + msgspec.json.encode(more)
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as fault:
         raise UnreadableError("malformed", f"not the JSON that is expected: {fault}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from streams.accounts.accelerators import is_accelerator
+from streams.accounts.accelerators import is_accelerator_resource
 from streams.collect.kubernetes.hami import SHARES, VGPU, split_of
 from streams.collect.kubernetes.node_facts import NEURON_CORE, NodeFacts, is_gpu
 from streams.collect.kubernetes.objects import Node, Pod
@@ -74,10 +74,7 @@ def _unknown(resources: Iterable[str], options: Options) -> str:
         {
             resource[:100]
             for resource in resources
-            if "/" in resource
-            and is_accelerator(resource.partition("/")[2])
-            and resource not in SHARES
-            and not is_gpu(resource, options)
+            if is_accelerator_resource(resource) and resource not in SHARES and not is_gpu(resource, options)
         }
     )
     return ", ".join(found[:_NAMES_SHOWN])

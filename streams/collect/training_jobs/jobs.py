@@ -52,6 +52,7 @@ class TrainingJob(NamedTuple):
         None  # from when to when its instances were kept, and paid, after its end
     )
     kept_open_s: int = 0  # for how long they have been kept so far
+    state: str = ""  #: `running`, or `ended`, whatever times are said; empty: neither is known
 
 
 def paid_ms(job: TrainingJob) -> int:
@@ -64,6 +65,17 @@ def paid_ms(job: TrainingJob) -> int:
         elif step.type != "queued" and step.attempt in begun:
             paid += step.time_ms - begun.pop(step.attempt)
     return paid
+
+
+def untimed(job: TrainingJob) -> str:
+    """What a job has not said that its cost follows from; empty where it has said all."""
+    found = {step.type for step in job.steps}
+    begun = found & {"allocated", "started"}
+    if job.state == "ended" and not found - {"queued", "allocated", "started"}:
+        return "is over, and nothing says when"
+    if (job.state == "running" or "completed" in found) and not begun:
+        return "holds instances, or did, and nothing says since when"
+    return ""
 
 
 def events_of(job: TrainingJob, options: TrainingJobOptions, source: str) -> Iterator[CollectedEvent]:
@@ -124,8 +136,10 @@ def _held(job: TrainingJob, options: TrainingJobOptions) -> tuple[dict[str, Any]
         "instance_count": sum(group.instance_count for group in job.groups),
         "gpu_count": sum(group.instance_count * (gpus or NO_GPUS)[0] for group, gpus in found),
     }
+    if not held["instance_count"]:
+        raise ValueError("it names no instances")
     types = {group.instance_type for group in job.groups}
-    gpu_types = {gpus[1] for _, gpus in found if gpus is not None and gpus[1]}
+    gpu_types = {gpus[1] for _, gpus in found if gpus is not None and gpus[0] and gpus[1]}
     if len(types) == 1:
         held["instance_type"] = types.pop()
     if len(gpu_types) == 1:

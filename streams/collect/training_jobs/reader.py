@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
+from streams.accounts.pages import MORE_PAGES
 from streams.collect.collector import Collector, EventBatch, PolledByOptions, Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.files.collector import FileCollector
-from streams.collect.files.content import Content, UnreadableError, json_documents
+from streams.collect.files.content import ANOTHER_PAGE, Content, UnreadableError, json_documents
 from streams.collect.files.parts import FilePart, Findings, WithoutHeader
-from streams.collect.training_jobs.jobs import TrainingJob, UnknownInstanceError, events_of, paid_ms
+from streams.collect.training_jobs.jobs import TrainingJob, UnknownInstanceError, events_of, paid_ms, untimed
 from streams.collect.training_jobs.options import TrainingJobOptions
 
 #: How much what was metered may differ from what the cloud bills, before it is said.
@@ -47,8 +48,15 @@ class TrainingJobReader(WithoutHeader):
     def read(self, part: FilePart, found: Findings) -> None:
         """Add the events of some documents."""
         for index, piece in enumerate(part.pieces):
+            if piece.startswith(ANOTHER_PAGE):
+                named = piece.removeprefix(ANOTHER_PAGE).decode()
+                found.fault(part, index, MORE_PAGES, f"the answer names another page ({named})")
+                continue
             try:
                 job = self._read_job(piece)
+                if lacks := untimed(job):
+                    found.fault(part, index, "no_times", f"{job.job_id} {lacks}")
+                    continue
                 for event in events_of(job, self._options, self._source):
                     found.events.append(event)
             except UnknownInstanceError as unknown:
@@ -112,7 +120,7 @@ class CommandCollector(PolledByOptions):
         found = Findings()
         done: set[str] = former & set(seen)
         for digest, document in zip(seen, documents, strict=True):
-            if digest not in done:
+            if digest not in done or document.startswith(ANOTHER_PAGE):
                 self._reader.read(FilePart(self.name, 1, b"", [document]), found)
                 done.add(digest)
             else:

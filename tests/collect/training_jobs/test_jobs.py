@@ -226,6 +226,17 @@ def test_vertex(tmp_path: Path) -> None:
     assert found.events[-2]["gpu_type"] == "T4"
 
 
+def test_a_machine_of_vertex_whose_accelerators_are_in_its_name(tmp_path: Path) -> None:
+    document = json.loads((HERE / "vertex.json").read_bytes())[0]
+    machine = document["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]
+    del machine["acceleratorType"], machine["acceleratorCount"], document["jobSpec"]["scheduling"]
+    machine["reservationAffinity"] = {"reservationAffinityType": "SPECIFIC_RESERVATION"}
+    started = read("vertex", tmp_path, json.dumps(document).encode()).events[1]
+    named = (started["gpu_type"], started["instance_type"], started["purchase"])
+    assert named == ("H100", "a3-highgpu-8g", "reserved")
+    assert started["gpu_count"] >= 8
+
+
 def test_azure(tmp_path: Path) -> None:
     found = read("azure", tmp_path, (HERE / "azure.json").read_bytes(), instance_gpus=CLUSTER_GPUS)
     assert [step[1:3] for step in steps(found, "happy_lamp_1")] == [
@@ -252,6 +263,13 @@ def test_azure(tmp_path: Path) -> None:
         ("ml.m5.large", NO_GPUS),
         ("Standard_D4s_v3", NO_GPUS),
         ("ml.p99.48xlarge", None),
+        ("a3-highgpu-8g", InstanceGpus(8, "H100")),
+        ("a4x-highgpu-4g", InstanceGpus(4, "GB200")),
+        ("a2-special-1", None),
+        ("ct5lp-hightpu-4t", None),
+        ("n1-standard-4", NO_GPUS),
+        ("c4d-standard-8", NO_GPUS),
+        ("u7i-12tb.224xlarge", NO_GPUS),
         ("", None),
     ],
 )

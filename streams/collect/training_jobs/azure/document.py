@@ -14,6 +14,7 @@ from streams.collect.training_jobs.jobs import InstanceGroup, Instant, JobStep, 
 from streams.collect.training_jobs.options import TrainingJobOptions
 
 LISTS: Final = ("value",)
+_HOLDING: Final = frozenset({"Running", "Finalizing"})
 _ENDS: Final = {"Completed": "completed", "Failed": "failed", "Canceled": "cancelled"}
 
 
@@ -87,4 +88,5 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
         fields={"cloud": "azure", "account": parts[2] if len(parts) > 2 else ""},
         dimensions=dimensions,
         labels={"azure_ml": said.display_name or ""},
+        state="ended" if said.status in _ENDS else "running" if said.status in _HOLDING else "",
     )

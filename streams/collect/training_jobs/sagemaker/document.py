@@ -19,6 +19,7 @@ _HOLD: Final = frozenset({"Downloading", "DownloadingTrainingImage", "Training",
 _POOL_ENDED: Final = frozenset({"Terminated", "Reused"})
 #: More than any pool may be kept: 28 days.
 _KEPT_S_MAX: Final = 28 * 86_400
+_ENDS: Final = frozenset({"Completed", "Failed", "Stopped"})
 _TIMEOUTS: Final = frozenset({"MaxRuntimeExceeded", "MaxWaitTimeExceeded"})
 _REASONS: Final = {
     "AlgorithmError": "user_error",
@@ -104,6 +105,7 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
         labels={"sagemaker": found.name},
         final_labels={} if found.billable_s is None else {"billable_s": str(found.billable_s)},
         kept_ms=kept_ms,
+        state="ended" if found.status in _ENDS else "",
         kept_open_s=kept_open_s,
     )
 
@@ -141,7 +143,7 @@ def _steps(found: _Description) -> list[JobStep]:
             steps.ended("failed", at_ms, "node_failure")
     if steps.attempt == 1:
         steps.add("allocated", started_ms)  # where there are no transitions
-    if found.status in {"Completed", "Failed", "Stopped"}:
+    if found.status in _ENDS:
         kind, reason = _end(found)
         steps.add(kind, ended_ms, reason)
     return steps.found

@@ -20,15 +20,21 @@ _ENDS: Final = {
     "JOB_STATE_EXPIRED": ("failed", "timeout"),
 }
 _DEADLINE_EXCEEDED: Final = 4
+_RESERVED: Final = "SPECIFIC_RESERVATION"
 #: Google's names -> those of price lists; others are taken without NVIDIA_, TESLA_ and the memory.
 _GPU_TYPES: Final = {"NVIDIA_A100_80GB": "A100-80GB", "NVIDIA_H100_MEGA_80GB": "H100-MEGA"}
 _DECORATION: Final = re.compile(r"\A(?:NVIDIA_)?(?:TESLA_)?|_\d+GB\Z")
+
+
+class _Affinity(msgspec.Struct):
+    type: str = msgspec.field(name="reservationAffinityType", default="")
 
 
 class _Machine(msgspec.Struct):
     machine_type: str = msgspec.field(name="machineType", default="")
     accelerator_type: str = msgspec.field(name="acceleratorType", default="")
     accelerator_count: int = msgspec.field(name="acceleratorCount", default=0)
+    reservation: _Affinity | None = msgspec.field(name="reservationAffinity", default=None)
 
 
 class _Pool(msgspec.Struct):
@@ -74,7 +80,6 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
     name = _NAME.match(found.name)
     if name is None:
         raise ValueError("name: expected projects/.../locations/.../customJobs/...")
-    scheduling = found.spec.scheduling
     steps = [("queued", time_ms(found.created), ""), ("started", time_ms(found.started), "")]
     if found.state in _ENDS:
         kind, reason = _ENDS[found.state]
@@ -89,10 +94,11 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
             "cloud": "gcp",
             "region": name[2],
             "account": name[1],
-            "purchase": "spot" if scheduling is not None and scheduling.strategy == "SPOT" else "on_demand",
+            "purchase": _purchase(found.spec),
         },
         dimensions=tagged(options, found.labels),
         labels={"vertex": found.display_name},
+        state="ended" if found.state in _ENDS else "running" if found.state == "JOB_STATE_RUNNING" else "",
     )
 
 
@@ -102,5 +108,16 @@ def _group(pool: _Pool) -> InstanceGroup:
     given = machine.accelerator_type
     gpu_type = _GPU_TYPES.get(given) or _DECORATION.sub("", given)
     return InstanceGroup(
-        machine.machine_type, int(str(pool.replicas)[:9]), (machine.accelerator_count, gpu_type)
+        machine.machine_type,
+        int(str(pool.replicas)[:9]),
+        (machine.accelerator_count, gpu_type) if machine.accelerator_count else None,
+    )
+
+
+def _purchase(spec: _JobSpec) -> str:
+    if spec.scheduling is not None and spec.scheduling.strategy == "SPOT":
+        return "spot"
+    affinities = (pool.machine.reservation for pool in spec.pools if pool.machine is not None)
+    return (
+        "reserved" if any(each is not None and each.type == _RESERVED for each in affinities) else "on_demand"
     )

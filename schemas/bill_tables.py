@@ -93,16 +93,18 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         allocation=pa.int64(),  # of the month, by `allocated_months`
         load_id=TEXT,
         line=pa.int64(),
-        kind=TEXT,  # jobs, idle, unallocated, unused
+        kind=TEXT,  # jobs, idle, unallocated, unused, shared
         job_id=TEXT,
         cluster=TEXT,  # of idle time
         gpu_type=TEXT,
         account=TEXT,  # of what nobody used; a credit may follow other services than its own
         provider=TEXT,
         service=TEXT,
-        how=TEXT,  # resource, tag, account; empty: nobody used it
+        how=TEXT,  # resource, tag, account, rule; empty: nobody used it
         cost=TEXT,  # billed, effective, list
         usd=BILLED,
+        team=TEXT,  # of kinds `unused` and `shared`
+        rule=TEXT,  # by name, of how `rule`
         version=pa.uint64(),
     ),
     JOB_BILLS: schema_of(
@@ -143,7 +145,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         owner=TEXT,
         experiment=TEXT,
         job_id=TEXT,
-        account=TEXT,  # of kinds `unallocated` and `unused`
+        account=TEXT,  # of kinds `unallocated`, `unused` and `shared`
         provider=TEXT,
         service=TEXT,
         gpu_milli_ms=pa.int64(),
@@ -168,7 +170,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     FX_RATES: ("currency", "day"),
     BILL_PARTS: (
         *("month", "allocation", "load_id", "line", "kind", "job_id", "cluster", "gpu_type"),
-        *("account", "provider", "service", "how", "cost"),
+        *("account", "provider", "service", "how", "cost", "team"),
     ),
     JOB_BILLS: ("month", "allocation", "job_id"),
     ALLOCATED_MONTHS: ("month",),

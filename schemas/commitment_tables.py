@@ -1,13 +1,14 @@
-"""The columns of the tables of commitments and of carbon intensities: part of `schemas.tables`."""
+"""The columns of the tables of commitments, allocation rules and carbon intensities: part of `schemas.tables`."""
 
 from typing import Final
 
 import pyarrow as pa
 
-from schemas.column_types import MILLI, MONEY, SECOND, TEXT, schema_of
+from schemas.column_types import DOLLARS, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
 
 COMMITMENTS: Final = "commitments"
 CARBON_INTENSITIES: Final = "carbon_intensities"
+ALLOCATION_RULES: Final = "allocation_rules"
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     COMMITMENTS: schema_of(
@@ -41,9 +42,23 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
+    ALLOCATION_RULES: schema_of(
+        rule_name=TEXT,
+        place=pa.int64(),  # in the file: the first that matches a line has it
+        match=LABELS,  # `*` stands for any text
+        split=TEXT,  # cost, gpu_hours, shares
+        shares=DOLLARS,  # numbers by team, of split `shares`
+        from_time=SECOND,  # of the beginning of a line's charge period
+        to_time=SECOND,
+        is_removed=pa.uint8(),  # a newer file does not have it
+        source=TEXT,  # the file
+        time=MILLI,
+        version=pa.uint64(),
+    ),
 }
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     COMMITMENTS: ("commitment_id",),
     CARBON_INTENSITIES: ("region", "hour"),
+    ALLOCATION_RULES: ("rule_name",),
 }

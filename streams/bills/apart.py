@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from schemas.bill_tables import BILL_LINES, BILL_LOADS, FX_RATES
-from schemas.commitment_tables import CARBON_INTENSITIES, COMMITMENTS
+from schemas.commitment_tables import ALLOCATION_RULES, CARBON_INTENSITIES, COMMITMENTS
 from schemas.escaping import visible
 from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.lists import ListLoaded, LoadKind
@@ -28,7 +28,9 @@ from streams.bills.reading import NOTHING_ASKED, AskedFormat
 from streams.errors import TrainfareError, WrongUseError
 
 CPU_S: Final = 1_800
-_TABLES: Final = frozenset((BILL_LINES, BILL_LOADS, FX_RATES, COMMITMENTS, CARBON_INTENSITIES))
+_TABLES: Final = frozenset(
+    (BILL_LINES, BILL_LOADS, FX_RATES, COMMITMENTS, CARBON_INTENSITIES, ALLOCATION_RULES)
+)
 #: Private memory: a column of Parquet, a batch of lines as Python has them, and what is made of them.
 MEMORY_BYTES: Final = 2 * 2**30
 

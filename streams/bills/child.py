@@ -18,6 +18,7 @@ import pyarrow.parquet
 
 from sinks.query import confine
 from sinks.query.limits import OWN_NICE
+from streams.bills.allocation_file import load_rules
 from streams.bills.archives import bill_files
 from streams.bills.carbon_file import load_intensities
 from streams.bills.commitment_file import load_commitments
@@ -54,6 +55,8 @@ def main() -> None:
             end = LoadEnd(lists=load_commitments(store, files, asked.now_ms))
         elif asked.of == "carbon":
             end = LoadEnd(lists=load_intensities(store, files, asked.now_ms))
+        elif asked.of == "allocation_rules":
+            end = LoadEnd(lists=load_rules(store, files, asked.now_ms))
         else:
             loaded = load(store, files, asked.now_ms, replace=asked.replace, asked=asked.asked)
             end = LoadEnd([outcome_of(each) for each in loaded])

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 #: What the files of a load are: bills, or one of the lists.
-LoadKind = Literal["bills", "rates", "commitments", "carbon"]
+LoadKind = Literal["bills", "rates", "commitments", "carbon", "allocation_rules"]
 
 
 class ListLoaded(msgspec.Struct, frozen=True):

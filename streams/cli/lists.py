@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from schemas.escaping import visible
 from streams.cli.files import must_exist
@@ -14,6 +14,10 @@ from streams.cli.reading import reader_for
 
 if TYPE_CHECKING:
     from streams.bills.lists import LoadKind
+
+
+#: What the entries of a list are called, where it is not as the list is.
+_CALLED: Final = {"carbon": "hours of regions", "allocation_rules": "allocation rules"}
 
 
 def load_files(files: Sequence[Path], of: LoadKind, wanted: str, data: Path | None, url: str | None) -> None:
@@ -26,9 +30,11 @@ def load_files(files: Sequence[Path], of: LoadKind, wanted: str, data: Path | No
     must_exist([*files], wanted)
     with reader_for(data, url, writes=True) as store:
         found = store.load_list(files, of)
+        if of == "allocation_rules":
+            store.allocate_bills()
     for each in found:
         sys.stdout.write(
-            f"{visible(each.name)}: {each.entries} {'hours of regions' if of == 'carbon' else of}; "
+            f"{visible(each.name)}: {each.entries} {_CALLED.get(of, of)}; "
             f"{each.new} new, {each.changed} changed, {each.removed} removed\n"
         )
         for change in each.changes:

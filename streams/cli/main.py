@@ -112,6 +112,14 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "allocation",
+        "Allocation rules: who bears what many use together.",
+        (
+            ("load", "allocation:load", "trainfare allocation load allocation.toml --data ./meter"),
+            ("show", "allocation:show", "trainfare allocation show --month 2026-10 --data ./meter"),
+        ),
+    ),
+    (
         "carbon",
         "Carbon: CO2 equivalent beside dollars.",
         (

@@ -236,10 +236,12 @@ class _Opened:
         return self._listed(files, load_rates)
 
     def load_list(self, files: Sequence[Path], of: LoadKind) -> list[ListLoaded]:
+        from streams.bills.allocation_file import load_rules
         from streams.bills.carbon_file import load_intensities
         from streams.bills.commitment_file import load_commitments
 
-        return self._listed(files, load_commitments if of == "commitments" else load_intensities)
+        loads = {"commitments": load_commitments, "allocation_rules": load_rules}
+        return self._listed(files, loads.get(of, load_intensities))
 
     def _listed(
         self, files: Sequence[Path], load: Callable[[BillStore, list[BillFile], int], list[Loaded]]

@@ -47,6 +47,7 @@ LEFT ANY JOIN
 ) AS m ON m.month = b.month
 WHERE b.loaded > a.time OR m.usd != a.metered_usd
     OR (b.converted > 0 AND a.time < (SELECT max(time) FROM fx_rates))
+    OR a.time < (SELECT max(time) FROM allocation_rules)
 ORDER BY first
 """
 _NO_BILL: Final = JobBill()
@@ -125,7 +126,7 @@ def month_bills(
     costs = list(BillCost) if writer is not None else [BillCost.list]
     for cost in costs:
         if cost is not basis:
-            other = MonthReader(store, reader.span, ("job",), cost)
+            other = MonthReader(store, reader.span, ("job",), cost, rules=reader.rules)
             _charged(found, other.with_lines_of(month), cost, rules)
     return MonthBills(charged, month.names, found.jobs, 10 ** (_PLACES - NANO_PLACES))
 
@@ -180,15 +181,19 @@ class PartWriter:
             self._last = line.load_id, line.line
         if not amount:
             return
-        job, pool, nobody = "", ("", ""), ("", "", "")
+        job, pool, of_service, team = "", ("", ""), ("", "", ""), ""
         if kind == JOBS:
             job = recipient[1]
         elif kind == IDLE:
             pool = recipient[1], recipient[2]
         else:
-            nobody = recipient[1], recipient[2], recipient[3]
+            of_service, team = (recipient[1], recipient[2], recipient[3]), "".join(recipient[4:])
+        rule = line.rule.name if line.rule is not None and how is How.RULE else ""
         self._rows.append(
-            (line.load_id, line.line, kind, job, *pool, *nobody, how.value, cost.value, stored_usd(amount))
+            (
+                *(line.load_id, line.line, kind, job, *pool, *of_service, how.value, cost.value),
+                *(stored_usd(amount), team, rule),
+            )
         )
         if len(self._rows) >= _ROWS:
             self.flush()

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_S
+from streams.costs.allocation_rules import COST, AllocationRule
 from streams.costs.providers import same_provider
 from streams.costs.shares import largest_remainder
 
@@ -18,11 +19,12 @@ IDLE: Final = "idle"
 JOBS: Final = "jobs"
 UNALLOCATED: Final = "unallocated"
 UNUSED: Final = "unused"
+SHARED: Final = "shared"
 #: A charge of more days stands on its first one, as in `billed_days`.
 _DAYS_MAX: Final = 62
 
 #: (JOBS, job id), (IDLE, cluster, GPU type), (UNALLOCATED, account, provider, service),
-#: (UNUSED, account, provider, service, team).
+#: (UNUSED or SHARED, account, provider, service, team).
 Recipient = tuple[str, ...]
 
 
@@ -32,6 +34,7 @@ class How(StrEnum):
     RESOURCE = "resource"
     TAG = "tag"  # `trainfare_job`
     ACCOUNT = "account"  # it follows what usage of its account puts on each
+    RULE = "rule"  # one of finance took the line
     NONE = ""  # nobody used it
 
 
@@ -83,6 +86,7 @@ class ChargedLine(NamedTuple):
     load_id: str = ""
     line: int = 0
     unused_of: str = ""  # the team that owns the commitment of which it is the unused part
+    rule: AllocationRule | None = None  # that takes the line
 
 
 #: Called with each part of each line: who bears it, how they were found, and how much it is.
@@ -196,6 +200,43 @@ class ResourceUse:
             sums[1] += used[1]
 
 
+class JobTotals:
+    """What each job was metered, by day: the weights of rules."""
+
+    def __init__(self, metered: Iterable[Metered]) -> None:
+        self._metered = metered
+        self._days: dict[int, dict[Recipient, list[int]]] = {}
+        self._found: dict[tuple[str, int, int], Mapping[Recipient, int]] = {}
+
+    def shares(self, line: ChargedLine, rule: AllocationRule) -> Mapping[Recipient, int]:
+        """Who bears a line by its rule; empty: nobody was metered.
+
+        By cost or GPU time it is those who were metered on its days, else those of the whole month.
+        """
+        if rule.shares:
+            where = line.account, line.provider, line.service
+            return {(SHARED, *where, team): share for team, share in rule.shares.items()}
+        days = days_of(line)
+        key = (rule.split, min(days), max(days))
+        found = self._found.get(key)
+        if found is None:
+            at = 0 if rule.split == COST else 1
+            found = self._found[key] = self._sums(at, range(key[1], key[2] + 1)) or self._sums(at, None)
+        return found
+
+    def _sums(self, at: int, span: range | None) -> dict[Recipient, int]:
+        if not self._days:
+            for each in self._metered:
+                used = self._days.setdefault(each.day, {}).setdefault((JOBS, each.job_id), [0, 0])
+                used[0] += each.usd_nano
+                used[1] += each.gpu_milli_ms
+        sums: dict[Recipient, int] = defaultdict(int)
+        for day in self._days if span is None else span:
+            for recipient, used in self._days.get(day, {}).items():
+                sums[recipient] += used[at]
+        return {recipient: part for recipient, part in sums.items() if part > 0}
+
+
 class LineCharges:
     """What each recipient bears of the lines of a month's bills.
 
@@ -220,6 +261,7 @@ class LineCharges:
         self._borne: dict[tuple[str, str, str], dict[tuple[int, str], dict[Recipient, int]]] = {}
         self._accounts_of: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._shares: dict[tuple[object, ...], Mapping[Recipient, int]] = {}
+        self._totals = JobTotals(metered)
         self.accounts = Accounts(idle)
         self.billed_resources: set[tuple[int, str, str]] = set()  # day, account, resource
         self.amounts: dict[Recipient, int] = defaultdict(int)
@@ -229,7 +271,9 @@ class LineCharges:
         for line in lines:
             if line.resource in self._without_account:
                 self.accounts.see(line)
-            if line.is_adjusting and not line.resource and line.job_id not in self._jobs:
+            if line.rule is not None:
+                self._put_by_rule(line, line.rule)
+            elif line.is_adjusting and not line.resource and line.job_id not in self._jobs:
                 self._followers.append(line)
             elif line.resource in self._known or line.job_id in self._jobs:
                 self._kept.append(line)
@@ -254,6 +298,16 @@ class LineCharges:
                 self._put(line, day, recipient, part)
                 borne[recipient] += part
         self._tell(line, borne, How.TAG if line.job_id in self._jobs else How.RESOURCE)
+
+    def _put_by_rule(self, line: ChargedLine, rule: AllocationRule) -> None:
+        """Charge a line as a whole, so that its parts are those of the month; by day it is what others follow."""
+        days = days_of(line)
+        borne = largest_remainder(line.amount, self._totals.shares(line, rule) or {_nobody(line): 1})
+        for recipient, part in borne.items():
+            for day, of_day in largest_remainder(part, days).items():
+                self._put(line, day, recipient, of_day)
+        self.billed_resources |= {(day, line.account, line.resource) for day in days}
+        self._tell(line, borne, How.RULE)
 
     def _users(self, day: int, line: ChargedLine, usage: ResourceUse) -> Mapping[Recipient, int]:
         if line.job_id in self._jobs:

@@ -155,7 +155,8 @@ SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.se
         l.list_unit_price = 0 AND l.pricing_quantity > 0, 'tier',
         'usage') AS cause,
     l.sku_id, toString(l.pricing_unit) AS pricing_unit, l.load_id, l.line,
-    if(l.charge_category = 'Usage' AND lower(l.commitment_discount_status) = 'unused', l.commitment_discount_id, '') AS unused_of
+    if(l.charge_category = 'Usage' AND lower(l.commitment_discount_status) = 'unused', l.commitment_discount_id, '') AS unused_of,
+    RULE AS rule
 FROM billed_lines AS l
 WHERE <of month> AND isNotNull(l.billed_usd) AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
     AND NOT ({without_commitments:Bool} AND <commitment>)
@@ -211,6 +212,6 @@ def bills_sql(basis: BillCost) -> str:
     return _BILLS.replace("AMOUNT", _AMOUNTS[basis])
 
 
-def lines_sql(basis: BillCost) -> str:
-    """The statement that finds the lines of a page of a file."""
-    return _LINES.replace("AMOUNT", _AMOUNTS[basis])
+def lines_sql(basis: BillCost, rule: str) -> str:
+    """The statement that finds the lines of a page of a file; `rule`: SQL for the place of the rule that takes a line."""
+    return _LINES.replace("AMOUNT", _AMOUNTS[basis]).replace("RULE", rule)

@@ -15,7 +15,6 @@ from streams.costs.charge_lines import (
     IDLE,
     JOBS,
     UNALLOCATED,
-    UNUSED,
     ChargedLine,
     IdleNode,
     LineCharges,
@@ -38,7 +37,7 @@ class Charge(NamedTuple):
     """What one row bears; money in dollars.
 
     `kind` is `jobs`; `idle` of idle time that nobody bears; `unallocated` of lines of an account and service that no job
-    used; `unused` of what a team's commitments cost without being used. `metered_usd` is cost and idle time; `charge_usd` is `billed_usd`, `only_metered_usd`, licences, labour and
+    used; `unused` of what a team's commitments cost without being used; `shared` of a team's share by a rule. `metered_usd` is cost and idle time; `charge_usd` is `billed_usd`, `only_metered_usd`, licences, labour and
     overhead.
     """
 
@@ -160,8 +159,8 @@ class _Charging:
         self._groups: dict[Names, _Sums] = defaultdict(_Sums)
         self._idle = _Sums()
         self._unallocated: dict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
-        # By account, provider and service, and the team that owns the commitment.
-        self._unused: dict[tuple[str, str, str, str], _Sums] = defaultdict(_Sums)
+        # What a team bears without a job: by kind, names, account, provider and service.
+        self._of_teams: dict[tuple[str, Names, str, str, str], _Sums] = defaultdict(_Sums)
         self._pools: dict[Pool, _IdlePool] = defaultdict(_IdlePool)
         self._users: dict[
             str, dict[str, dict[Names, int]]
@@ -226,12 +225,13 @@ class _Charging:
                 self._groups[self._month.names.get(names[0], self._nobody)].billed += amount
             elif kind == IDLE:
                 self._pools[names[0], names[1]].billed += amount
-            elif kind == UNUSED:
-                sums = self._unused[names[0], names[1], names[2], names[3]]
-                sums.billed = sums.unallocated = amount
-            else:
+            elif kind == UNALLOCATED:
                 sums = self._unallocated[names[0], names[1], names[2]]
                 sums.billed = sums.unallocated = amount
+            else:
+                sums = self._of_teams[kind, self._team(names[3]), names[0], names[1], names[2]]
+                sums.billed += amount
+                sums.unallocated += amount
 
     def _share_idle(self) -> None:
         """Share each cluster's and GPU type's idle time among those with jobs on its nodes; the rest is nobody's."""
@@ -289,8 +289,8 @@ class _Charging:
         if self._idle.any():
             found.append(self._row(IDLE, self._nobody, nowhere, self._idle))
         found += [
-            self._row(UNUSED, self._team(owner), (account, provider, service), sums)
-            for (account, provider, service, owner), sums in sorted(self._unused.items())
+            self._row(kind, names, (account, provider, service), sums)
+            for (kind, names, account, provider, service), sums in sorted(self._of_teams.items())
             if sums.billed
         ]
         found += [

@@ -19,6 +19,7 @@ import pyarrow as pa
 from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
 from schemas.durations import DAY_S
 from streams.costs.allocating import AllocationStore, month_span
+from streams.costs.allocation_rules import AllocationRule
 from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import EXACT, Charge, Rules, charges
@@ -85,6 +86,7 @@ class ClosingRules(msgspec.Struct, frozen=True):
     cost: BillCost = BillCost.effective
     idle: Rule = Rule.NONE
     share_unallocated: Rule = Rule.NONE
+    allocation: tuple[AllocationRule, ...] | None = None  # None: as they stand when it is closed
 
     def rules(self) -> Rules:
         """As the charge takes them."""
@@ -208,7 +210,8 @@ def as_closed_now(store: MonthSource, month: str, rules: ClosingRules) -> Closin
             skipped.append(each.month)
         else:
             found += adjusted
-    return Closing(month, rules, sorted(found), reader.bills, skipped)
+    frozen = msgspec.structs.replace(rules, allocation=reader.rules)
+    return Closing(month, frozen, sorted(found), reader.bills, skipped)
 
 
 def refuse_early(store: MonthSource, month: str, now_ms: int) -> None:
@@ -375,7 +378,7 @@ def month_bills_known(store: MonthSource, month: str) -> list[ClosedBill]:
 def _charged(
     store: MonthSource, month: str, rules: ClosingRules
 ) -> tuple[MonthReader, dict[tuple[str, ...], ClosedRow]]:
-    reader = MonthReader(store, month_span(month), LEVELS, rules.cost)
+    reader = MonthReader(store, month_span(month), LEVELS, rules.cost, rules=rules.allocation)
     read = reader.month()
     gpu: dict[str, int] = defaultdict(int)
     for each in read.metered:
@@ -395,7 +398,9 @@ def _amounts(charge: Charge) -> tuple[Decimal, ...]:
 def _adjustments(store: MonthSource, closed: ClosedMonth, month: str) -> list[ClosedRow] | None:
     """What a closed month would charge now, less what it and adjustments of it have charged; None: its minutes are gone."""
     manifest = closed.read()
-    reader, now = _charged(store, closed.month, manifest.rules)
+    # A month that was closed before there were rules has none.
+    rules = msgspec.structs.replace(manifest.rules, allocation=manifest.rules.allocation or ())
+    reader, now = _charged(store, closed.month, rules)
     if reader.is_dropped:
         return None
     before: dict[tuple[str, ...], ClosedRow] = {}

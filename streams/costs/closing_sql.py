@@ -26,7 +26,7 @@ FROM closed_charges AS c FINAL
 WHERE (c.month, c.version) IN (SELECT month, version FROM closed_months FINAL)
     AND ({month:String} = '' OR toString(toDate(c.month)) = {month:String})
     AND ({of_month:String} = '' OR toString(toDate(c.of_month)) = {of_month:String})
-    AND ({every:Bool} OR (c.team = {team:String} AND c.kind IN ('jobs', 'unused')))
+    AND ({every:Bool} OR (c.team = {team:String} AND c.kind IN ('jobs', 'unused', 'shared')))
 """
 BILLS: Final = """
 SELECT load_id, file, invoice_issuer_name AS issuer, billing_account_id AS account, lines, billed_usd

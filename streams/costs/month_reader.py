@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from schemas.durations import DAY_MS
 from sinks.answer import QueryResult
 from streams.costs import charge_sql
+from streams.costs.allocation_rules import AllocationRule, rule_sql, standing_rules
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
@@ -52,7 +53,8 @@ class BillsOfMonth:
 class MonthReader:
     """Reads one month; bills are those of the month of days (UTC) from `first` up to `until`, both in ISO 8601.
 
-    What was metered is of `hours` [begin, end), of which both are bounded: those of the month by a calendar.
+    What was metered is of `hours` [begin, end), of which both are bounded: those of the month by a calendar. Lines are split by
+    `rules`; None: as they stand.
 
     Raises:
         WrongUseError: Another calendar than that of bills is asked for, and the month has bills.
@@ -65,6 +67,7 @@ class MonthReader:
         levels: tuple[str, ...],
         basis: BillCost,
         hours: HourSpan | None = None,
+        rules: Sequence[AllocationRule] | None = None,
     ) -> None:
         whole = HourSpan(_ms(span["first"]), _ms(span["until"]))
         self._hours = hours or whole
@@ -72,6 +75,7 @@ class MonthReader:
         self._month = {"month": span["first"], "month_end": span["until"]}
         self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
         self.span = span
+        self.rules = tuple(standing_rules(store) if rules is None else rules)
         self._time = {"first": _iso_of(self._hours.begin_ms), "until": _iso_of(self._hours.end_ms)}
         (kept,) = records(store, charge_sql.KEPT)
         self.is_dropped = int(self._time["first"][:7].replace("-", "")) < int(str(kept["month"]))
@@ -204,26 +208,45 @@ class MonthReader:
         places = max(self.bills.places, NANO_PLACES)
         tiers = frozenset(self._rows(charge_sql.TIERS, **self._month))
         owners = dict(self._rows(charge_sql.OWNERS, **self._month))
-        sql = charge_sql.lines_sql(self._basis)
+        rule, bound = rule_sql(self.rules)
+        sql = charge_sql.lines_sql(self._basis, rule)
         for load_id, last_line in self.bills.loads:
             for begin in range(0, last_line + 1, PAGE_ROWS):
-                page = {"load": load_id, "from": begin, "to": begin + PAGE_ROWS}
+                page = {"load": load_id, "from": begin, "to": begin + PAGE_ROWS, **bound}
                 for row in self._rows(
                     sql, **self._month, **page, without_commitments=self._basis is not BillCost.billed
                 ):
-                    yield _line(row, places, tiers, owners)
+                    yield _line(row, places, tiers, owners, self.rules)
 
 
 def _line(
-    row: tuple[Any, ...], places: int, tiers: Container[tuple[Any, ...]], owners: Mapping[str, str]
+    row: tuple[Any, ...],
+    places: int,
+    tiers: Container[tuple[Any, ...]],
+    owners: Mapping[str, str],
+    rules: Sequence[AllocationRule],
 ) -> ChargedLine:
-    """A line of a bill; its amount in units of that many decimals, what sets it apart, and who owns its commitment."""
+    """A line of a bill; its amount in units of that many decimals, what sets it apart, and who bears it."""
     billing_account, account, provider, service, resource, job_id = row[:6]
-    is_usage, is_adjusting, start_s, end_s, amount, billed, cause, sku, unit, load_id, number, unused = row[
-        6:
-    ]
+    (
+        is_usage,
+        is_adjusting,
+        start_s,
+        end_s,
+        amount,
+        billed,
+        cause,
+        sku,
+        unit,
+        load_id,
+        number,
+        unused,
+        rule,
+    ) = row[6:]
     if cause == "usage" and (billing_account, account, sku, unit) in tiers:
         cause = "tier"
+    if rule:
+        cause = "shared"
     return ChargedLine(
         billing_account=billing_account,
         account=account,
@@ -241,6 +264,7 @@ def _line(
         load_id=load_id,
         line=number,
         unused_of=owners.get(unused, ""),
+        rule=rules[rule - 1] if rule else None,
     )
 
 

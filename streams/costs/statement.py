@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from streams.costs.allocating import month_span
-from streams.costs.charge_lines import JOBS, UNUSED
+from streams.costs.charge_lines import JOBS, SHARED, UNUSED
 from streams.costs.charging import EXACT
 from streams.costs.closing import (
     AMOUNTS,
@@ -137,6 +137,7 @@ class TeamStatement(NamedTuple):
                 "cost": rules.cost.value,
                 "idle": rules.idle.value,
                 "share_unallocated": rules.share_unallocated.value,
+                "allocation": [each.name for each in rules.allocation or ()],
             },
             "total_usd": self.total_usd,
             "month_usd": self.amount("charge_usd"),
@@ -200,9 +201,9 @@ def statement_of(store: MonthSource, team: str, month: str, rules: ClosingRules)
         )
     else:
         closing = as_closed_now(store, month, rules)
-        rows = [row for row in closing.rows if row.key[0] in (JOBS, UNUSED) and row.key[1] == team]
+        rows = [row for row in closing.rows if row.key[0] in (JOBS, UNUSED, SHARED) and row.key[1] == team]
         bills = month_bills_known(store, month)
-        found = TeamStatement(team, month, "", "", "", rules, bills, rows, closing.skipped)
+        found = TeamStatement(team, month, "", "", "", closing.rules, bills, rows, closing.skipped)
     if not found.rows:
         raise WrongUseError(
             f"team {team!r}: no job of it cost anything in {month}; `trainfare chargeback --month {month}` lists the teams"

@@ -26,6 +26,7 @@ CAUSES: Final = (
     "adjustment",
     "purchase",
     "late_line",
+    "shared",
     "missing_tag",
     "quantity",
 )

@@ -16,14 +16,15 @@ from sinks.clickhouse import ClickHouseStore
 from streams.bills.exchange_rates import load_rates
 from streams.cli.reading import Reader
 from streams.costs.allocating import allocate, month_span
-from streams.costs.charge_lines import Where
+from streams.costs.allocation_rules import AllocationRule
+from streams.costs.charge_lines import ChargedLine, How, Recipient, Where
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import Charge, Rules, charges
 from streams.costs.month_reader import MonthReader, records
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
 from tests.bills.bill import NOW_MS, file_of, line, loaded, written
-from tests.oracle.charging import Idle, Month, Question, Use
+from tests.oracle.charging import Idle, Month, Question, Split, Use
 from tests.sinks.rows import rows
 
 MONTHS = 200
@@ -214,9 +215,12 @@ def months(shared: ClickHouseStore, fleet: Fleet, tmp_path_factory: pytest.TempP
 
 def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
     where = (row.account, row.provider, row.service)
-    name = {"jobs": ("jobs", *row.names), "idle": ("idle",), "unused": ("unused", *where, *row.names)}.get(
-        row.kind, ("unallocated", *where)
-    )
+    name = {
+        "jobs": ("jobs", *row.names),
+        "idle": ("idle",),
+        "unused": ("unused", *where, *row.names),
+        "shared": ("shared", *where, *row.names),
+    }.get(row.kind, ("unallocated", *where))
     amounts = {
         "overcommitted": row.overcommitted_cost_usd, "cost": row.cost_usd, "idle": row.idle_usd, "only_metered": row.only_metered_usd, "billed": row.billed_usd,
         "unallocated": row.unallocated_usd, "license": row.license_cost_usd, "labor": row.labor_cost_usd, "overhead": row.overhead_cost_usd,
@@ -255,6 +259,63 @@ def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
     if not where:
         whole = sum(each.amount for each in oracle_of(fleet, question).lines)
         assert sum(row.billed_usd or 0 for row in charged.rows) == whole
+
+
+#: The same rules as the command has them, and as the oracle has: by their fields and by cells.
+CELLS = {
+    "account": "SubAccountId",
+    "service": "ServiceName",
+    "category": "ChargeCategory",
+    "provider": "ProviderName",
+}
+MATCHES: tuple[dict[str, str], ...] = (
+    {"service": "rds"},
+    {"category": "tax"},
+    {"service": "*2", "account": "A1"},
+    {"provider": "Amazon*", "category": "*"},
+    {"service": "Net*k", "category": "Credit"},
+)
+
+
+def rules_of(pick: random.Random) -> tuple[list[AllocationRule], tuple[Split, ...]]:
+    """A few rules, of which two may match a line."""
+    rules, splits = [], []
+    for number, match in enumerate(pick.sample(MATCHES, 3)):
+        split = pick.choice(("cost", "gpu_hours", "shares"))
+        shares = {team: pick.randrange(1, 9) for team in pick.sample(TEAMS, 2)} if split == "shares" else {}
+        first, until = pick.choice(((2000, 2100), (2000, 2022), (2022, 2100)))
+        days = date(first, 1, 1), date(until, 1, 1)
+        seconds = [round(_at(day).timestamp()) - 36_000 for day in days]
+        rules.append(AllocationRule(str(number), match, split, shares, *seconds))
+        cells = {CELLS[name]: text for name, text in match.items()}
+        splits.append(
+            Split(str(number), cells, split, {team: Decimal(each) for team, each in shares.items()}, *days)
+        )
+    return rules, tuple(splits)
+
+
+@MONTH
+def test_a_random_month_by_rules(number: int, months: Reader, fleet: Fleet) -> None:
+    pick = random.Random(-1 - number)
+    month = date(2015 + number // 12, number % 12 + 1, 1)
+    basis, idle = pick.choice(list(BillCost)), pick.choice(list(Rule))
+    rules, splits = rules_of(pick)
+    question = Question(month, basis.value, idle.value, "none", {}, splits)
+    oracle = oracle_of(fleet, question)
+    expected = oracle.charged()
+    span = month_span(f"{month:%Y-%m}")
+    read = MonthReader(months, span, ("team",), basis, rules=rules).month()
+    parts: dict[tuple[object, ...], Decimal] = {}
+
+    def seen(line: ChargedLine, recipient: Recipient, how: How, part: int) -> None:
+        if part:
+            parts[line.line, recipient, how.value] = Decimal(part).scaleb(-max(9, read.places))
+
+    charged = charges(read, Rules(idle, Rule.NONE), seen)
+    assert dict(map(found_of, charged.rows)) == expected
+    assert parts == {(line, who, how): usd for (line, who, how), usd in oracle.parts.items() if usd}
+    whole = sum(each.amount for each in oracle.lines)
+    assert sum(row.billed_usd or 0 for row in charged.rows) == whole
 
 
 def oracle_of(fleet: Fleet, question: Question) -> Month:

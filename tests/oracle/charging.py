@@ -6,9 +6,10 @@ It is slow and keeps everything. Amounts are dollars; a day is a date.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal, getcontext, localcontext
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -51,6 +52,17 @@ class Idle(NamedTuple):
     overcommitted: Decimal
 
 
+class Split(NamedTuple):
+    """A rule of finance: lines whose cells match its patterns, and who bears them."""
+
+    name: str
+    match: Mapping[str, str]  # by the names of cells; `*` is any text
+    split: str  # cost, gpu_hours, shares
+    shares: Mapping[str, Decimal] = {}
+    first: date = date(2000, 1, 1)
+    until: date = date(2100, 1, 1)
+
+
 Rows = dict[tuple[str, ...], dict[str, Decimal]]
 
 
@@ -67,6 +79,7 @@ class Question(NamedTuple):
     idle: str
     unallocated: str
     where: Mapping[str, str]
+    rules: tuple[Split, ...] = ()
 
 
 def share(amount: Decimal, weights: Mapping[Any, Any], unit: Decimal) -> dict[Any, Decimal]:
@@ -135,6 +148,18 @@ class Line:
         )
         self.follows = self.category in ("Credit", "Tax", "Adjustment") or self.corrects or self.amount < 0
         self.is_usage = self.category == "Usage" and not self.corrects
+
+        self.cells = cells
+
+    def rule(self, rules: Iterable[Split]) -> Split | None:
+        """The first that takes the line."""
+        for each in rules:
+            if each.first <= self.begin.date() < each.until and all(
+                fnmatchcase({**self.cells, "SubAccountId": self.account}[name].lower(), pattern.lower())
+                for name, pattern in each.match.items()
+            ):
+                return each
+        return None
 
     def seconds(self) -> dict[date, int]:
         """The seconds of each day."""
@@ -261,6 +286,10 @@ class Month:
         later = []
         for line in self.lines:
             nobody = self.nobody(line)
+            rule = line.rule(self.question.rules)
+            if rule is not None:
+                self.split(line, rule)
+                continue
             if line.follows and not line.resource:
                 later.append(line)
                 continue
@@ -281,6 +310,28 @@ class Month:
             nobody = self.nobody(line)
             for recipient, part in share(line.amount, self.company(line) or {nobody: 1}, self.unit).items():
                 self.put(line, recipient, part, "account")
+
+    def split(self, line: Line, rule: Split) -> None:
+        """A line by a rule: by what was metered on its days, else in the month; by fixed shares; else to nobody."""
+        where = (line.account, line.provider, line.service)
+        bear: dict[tuple[str, ...], Any] = {
+            ("shared", *where, team): part for team, part in rule.shares.items()
+        }
+        for days in () if bear else (set(line.seconds()), self.days):
+            bear = bear or self.metered(days, rule.split)
+        for recipient, part in share(line.amount, bear or {self.nobody(line): 1}, self.unit).items():
+            self.put(line, recipient, part, "rule")
+            for day, of_day in share(part, line.seconds(), self.unit).items():
+                if line.is_usage:
+                    self.usage.append((line, day, recipient, of_day))
+
+    def metered(self, days: Container[date], split: str) -> dict[tuple[str, ...], Any]:
+        """What jobs were metered on some days, those of nothing left out."""
+        sums: dict[tuple[str, ...], Any] = defaultdict(int)
+        for use in self.uses:
+            if use.day in days:
+                sums["jobs", use.job] += use.usd if split == "cost" else use.gpu_milli_ms
+        return {name: amount for name, amount in sums.items() if amount}
 
     def company(self, line: Line) -> dict[tuple[str, ...], Decimal]:
         """What usage of its account, else of its bill, put on each."""
@@ -316,7 +367,7 @@ class Month:
         self.parts[line.number, recipient, "" if recipient[0] in ("unallocated", "unused") else how] += part
         if self.shown(line.account, (line.provider,), line.service):
             self.rows[recipient]["billed"] += part
-            if recipient[0] in ("unallocated", "unused"):
+            if recipient[0] not in ("jobs", "idle"):
                 self.rows[recipient]["unallocated"] += part
 
     def stays(self, day: date, account: str, cloud: str) -> bool:
@@ -337,7 +388,7 @@ class Month:
             self.add_idle(pools)
             groups[("idle",)]["overcommitted"] = self.overcommitted
             for recipient, row in self.rows.items():
-                if recipient[0] == "unused":
+                if recipient[0] in ("unused", "shared"):
                     groups[recipient] = row
                 if recipient[0] == "jobs":
                     groups["jobs", self.teams[recipient[1]]]["billed"] += row["billed"]

@@ -23,7 +23,7 @@ _SHARE_UNIT: Final = 10**9
 _SHARE_LIMIT: Final = 10**9
 _TABLE: Final = "allocation"
 _FIELDS: Final = ("name", "match", "split", "from", "to")
-_WANTED: Final = "expected [[allocation]] tables with name, match and split (docs/bills.md#shared-lines)"
+_WANTED: Final = "expected [[allocation]] tables with name, match and split (docs/shared_lines.md)"
 _SPLIT: Final = f'expected "{COST}", "{GPU_HOURS}", or shares by team, such as {{ vision = 60, speech = 40 }}'
 #: Where a rule says no day: it holds for all lines that a bill may have.
 _FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)

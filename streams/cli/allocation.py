@@ -10,14 +10,14 @@ import typer
 
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, plain, write_costs
+from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
 from streams.cli.spans import MonthOption
 
-_WANTED: Final = "name a file of allocation rules (docs/bills.md#shared-lines)"
+_WANTED: Final = "name a file of allocation rules (docs/shared_lines.md)"
 _SHOW: Final = """
-SELECT r.rule_name AS rule, r.match AS match, r.split AS split, r.shares AS shares, toString(toDate(r.from_time)) AS first,
-    toString(toDate(r.to_time)) AS until, ifNull(a.lines, 0) AS lines, ifNull(a.usd, 0) AS effective_usd
+SELECT r.rule_name AS rule, r.match AS match, r.split AS split, r.shares AS shares, if(r.from_time = toDateTime('2000-01-01', 'UTC'), '', toString(toDate(r.from_time))) AS first,
+    if(r.to_time = toDateTime('2100-01-01', 'UTC'), '', toString(toDate(r.to_time))) AS until, ifNull(a.lines, 0) AS lines, ifNull(a.usd, 0) AS effective_usd
 FROM (SELECT * FROM allocation_rules FINAL WHERE is_removed = 0) AS r
 LEFT ANY JOIN
 (
@@ -64,9 +64,11 @@ def show(
 
 
 def _cells(row: dict[str, object], form: OutputFormat) -> tuple[object, ...]:
+    from streams.bills.values import trimmed
+
     match, shares = dict(row["match"]), dict(row["shares"])  # type: ignore[call-overload]  # maps, as the store says
-    split: object = {team: plain(share) for team, share in shares.items()} or row["split"]
+    split: object = {team: trimmed(share) for team, share in shares.items()} or row["split"]
     if form is not OutputFormat.json:
         match = " ".join(f"{name}={text}" for name, text in match.items())
-        split = " ".join(f"{team}={plain(share)}" for team, share in shares.items()) or row["split"]
+        split = " ".join(f"{team}={trimmed(share)}" for team, share in shares.items()) or row["split"]
     return row["rule"], match, split, row["first"], row["until"], row["lines"], row["effective_usd"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemas.escaping import visible
-from streams.bills.limits import MANIFEST, TEXT_ENDINGS
-from streams.cli.files import must_exist, with_parts
+from streams.bills.limits import TEXT_ENDINGS
+from streams.cli.files import must_exist
+from streams.cli.manifests import bill_parts
 from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader, reader_at, reader_for
@@ -92,7 +93,7 @@ def load(
         typer.Argument(
             metavar="FILE...",
             help="A bill: FOCUS, AWS CUR, Google Cloud, Azure, Oracle, a list or a licence invoice; CSV, JSON lines or Parquet, "
-            "also .gz, .zst or .zip; or a folder of parts.",
+            "also .gz, .zst or .zip; or a manifest, or a folder of parts.",
         ),
     ],
     data: DataOption = None,
@@ -127,7 +128,7 @@ def load(
 ) -> None:
     """Load bills: all of the files, or none; the same files again change nothing."""
     check_one_of(data, url)
-    files = with_parts(files, _ENDINGS, _WANTED, MANIFEST)
+    files = bill_parts(files, _ENDINGS, _WANTED)
     must_exist(files, _WANTED)
     from streams.bills.reading import AskedFormat  # loads Arrow
 

@@ -1,5 +1,5 @@
 -- What each line of a bill [puts on each job](bills.md#billed-cost-of-a-job), on `idle` time of a cluster and GPU type, or
--- leaves `unallocated`, as an account, provider and service that no job used, `unused`, as what a commitment of a `team` cost without being used, or `shared`, as a team's share by a [rule](bills.md#shared-lines);
+-- leaves `unallocated`, as an account, provider and service that no job used, `unused`, as what a commitment of a `team` cost without being used, or `shared`, as a team's share by a [rule](shared_lines.md);
 -- `how` it found them: by its `resource`, by the `tag` trainfare_job, by its `account`, which credits and taxes follow, or by the `rule` of this name. The parts of a line sum to it, in each of its costs. As of the last [`trainfare bills
 -- allocate`](bills.md#billed-cost-of-a-job).
 

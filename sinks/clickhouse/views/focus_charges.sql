@@ -1,4 +1,4 @@
--- Our ledger as charges of [FOCUS 1.2](bills.md#our-rows-as-focus), by day, job, attempt, phase, component, SKU and node.
+-- Our ledger as charges of [FOCUS 1.2](bill_formats.md#our-rows-as-focus), by day, job, attempt, phase, component, SKU and node.
 -- Columns that begin with `x_` are ours: `x_CostState` is `reconciled` where a bill of its account has a line of its
 -- resource on that day.
 

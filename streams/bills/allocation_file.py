@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from schemas.commitment_tables import ALLOCATION_RULES
 from streams.bills import values
+from streams.bills.allocation_rules import COST, GPU_HOURS, MATCHED, SHARES, TAG
 from streams.bills.files import BillFile
 from streams.bills.lists import ListLoaded
 from streams.bills.loading import BillStore
 from streams.bills.toml_lists import TEXT_MAX, TomlEntry, load_whole_list, toml_entries
-from streams.costs.allocation_rules import COST, GPU_HOURS, MATCHED, SHARES, TAG
 
 ENTRIES_MAX: Final = 100
 SHARES_MAX: Final = 1_000

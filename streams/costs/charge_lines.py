@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_S
-from streams.costs.allocation_rules import COST, AllocationRule
+from streams.bills.allocation_rules import COST, AllocationRule
 from streams.costs.providers import same_provider
 from streams.costs.shares import largest_remainder
 

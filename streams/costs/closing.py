@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
 from schemas.durations import DAY_S
+from streams.bills.allocation_rules import AllocationRule
 from streams.costs.allocating import AllocationStore, month_span
-from streams.costs.allocation_rules import AllocationRule
 from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import EXACT, Charge, Rules, charges

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 from schemas.durations import DAY_MS
 from sinks.answer import QueryResult
+from streams.bills.allocation_rules import AllocationRule, rule_sql
 from streams.costs import charge_sql
-from streams.costs.allocation_rules import AllocationRule, rule_sql, standing_rules
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
@@ -20,6 +20,10 @@ from streams.costs.parts import HourSpan
 from streams.errors import WrongUseError
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+_STANDING: Final = """
+SELECT rule_name, match, split, shares, toInt64(toUnixTimestamp(from_time)) AS from_s, toInt64(toUnixTimestamp(to_time)) AS to_s
+FROM allocation_rules FINAL WHERE is_removed = 0 ORDER BY place, rule_name
+"""
 
 
 class MonthSource(Protocol):
@@ -33,6 +37,26 @@ class MonthSource(Protocol):
 def records(store: MonthSource, sql: str, **parameters: object) -> list[dict[str, Any]]:
     """The result's rows as objects."""
     return store.ask(sql, **parameters).records()
+
+
+def _standing_rules(store: MonthSource) -> tuple[AllocationRule, ...]:
+    """The rules of the newest file, in its order."""
+    return tuple(
+        AllocationRule(
+            row["rule_name"],
+            dict(row["match"]),
+            row["split"],
+            {team: _units(share) for team, share in dict(row["shares"]).items()},
+            row["from_s"],
+            row["to_s"],
+        )
+        for row in records(store, _STANDING)
+    )
+
+
+def _units(share: Decimal) -> int:
+    """A share as a weight: a file gives it nine decimals at most."""
+    return int(share.scaleb(9))
 
 
 @dataclass(frozen=True)
@@ -75,7 +99,7 @@ class MonthReader:
         self._month = {"month": span["first"], "month_end": span["until"]}
         self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
         self.span = span
-        self.rules = tuple(standing_rules(store) if rules is None else rules)
+        self.rules = tuple(_standing_rules(store) if rules is None else rules)
         self._time = {"first": _iso_of(self._hours.begin_ms), "until": _iso_of(self._hours.end_ms)}
         (kept,) = records(store, charge_sql.KEPT)
         self.is_dropped = int(self._time["first"][:7].replace("-", "")) < int(str(kept["month"]))

@@ -13,10 +13,10 @@ import pytest
 
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
+from streams.bills.allocation_rules import AllocationRule
 from streams.bills.exchange_rates import load_rates
 from streams.cli.reading import Reader
 from streams.costs.allocating import allocate, month_span
-from streams.costs.allocation_rules import AllocationRule
 from streams.costs.charge_lines import ChargedLine, How, Recipient, Where
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import Charge, Rules, charges

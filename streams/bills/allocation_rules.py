@@ -6,13 +6,9 @@ A rule takes whole lines, before resources, tags and accounts are looked at; the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from streams.costs.month_reader import MonthSource
 
 COST: Final = "cost"
 GPU_HOURS: Final = "gpu_hours"
@@ -30,10 +26,6 @@ MATCHED: Final = {
 }
 #: Before the key of a tag.
 TAG: Final = "tag."
-_STANDING: Final = """
-SELECT rule_name, match, split, shares, toInt64(toUnixTimestamp(from_time)) AS from_s, toInt64(toUnixTimestamp(to_time)) AS to_s
-FROM allocation_rules FINAL WHERE is_removed = 0 ORDER BY place, rule_name
-"""
 
 
 class AllocationRule(msgspec.Struct, frozen=True):
@@ -45,21 +37,6 @@ class AllocationRule(msgspec.Struct, frozen=True):
     shares: dict[str, int]  # by team, of `SHARES` alone
     from_s: int  # of the beginning of the charge period, in seconds since 1970
     to_s: int
-
-
-def standing_rules(store: MonthSource) -> tuple[AllocationRule, ...]:
-    """The rules of the newest file, in its order."""
-    return tuple(
-        AllocationRule(
-            row["rule_name"],
-            dict(row["match"]),
-            row["split"],
-            {team: _units(share) for team, share in dict(row["shares"]).items()},
-            row["from_s"],
-            row["to_s"],
-        )
-        for row in store.ask(_STANDING).records()
-    )
 
 
 def rule_sql(rules: Sequence[AllocationRule]) -> tuple[str, dict[str, Any]]:
@@ -86,8 +63,3 @@ def _pattern(given: str) -> str:
     for each in ("\\", "%", "_"):
         given = given.replace(each, "\\" + each)
     return given.replace("*", "%")
-
-
-def _units(share: Decimal) -> int:
-    """A share as a weight: a file gives it nine decimals at most."""
-    return int(share.scaleb(9))

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.allocation_rules import COST, GPU_HOURS, MATCHED, SHARES, TAG
 from schemas.commitment_tables import ALLOCATION_RULES
 from streams.bills import values
-from streams.bills.allocation_rules import COST, GPU_HOURS, MATCHED, SHARES, TAG
 from streams.bills.files import BillFile
 from streams.bills.lists import ListLoaded
 from streams.bills.loading import BillStore

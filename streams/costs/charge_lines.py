@@ -10,8 +10,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from schemas.allocation_rules import COST, AllocationRule
 from schemas.durations import DAY_S
-from streams.bills.allocation_rules import COST, AllocationRule
 from streams.costs.providers import same_provider
 from streams.costs.shares import largest_remainder
 

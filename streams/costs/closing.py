@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from schemas.allocation_rules import AllocationRule
 from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
 from schemas.durations import DAY_S
-from streams.bills.allocation_rules import AllocationRule
 from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost

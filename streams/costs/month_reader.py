@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
+from schemas.allocation_rules import AllocationRule, rule_sql
 from schemas.durations import DAY_MS
 from sinks.answer import QueryResult
-from streams.bills.allocation_rules import AllocationRule, rule_sql
 from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from schemas.allocation_rules import AllocationRule
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from streams.bills.allocation_rules import AllocationRule
 from streams.bills.exchange_rates import load_rates
 from streams.cli.reading import Reader
 from streams.costs.allocating import allocate, month_span

@@ -54,8 +54,8 @@ MAY = {
 SUPPORT = "0.000000000000000007"
 
 
-def billed(usd: str, service: str, day: int = 3, **values: str) -> dict[str, str]:
-    cells = {"ChargePeriodStart": f"2026-05-{day:02}", "ChargePeriodEnd": f"2026-05-{day + 1:02}"}
+def billed(usd: str, service: str, day: str = "03", **values: str) -> dict[str, str]:
+    cells = {"ChargePeriodStart": f"2026-05-{day}", "ChargePeriodEnd": f"2026-05-{int(day) + 1:02}"}
     amounts = dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost"), usd)
     return line(**{**MAY, **cells, **amounts, "ServiceName": service, **values})
 
@@ -120,8 +120,8 @@ def test_a_monthly_line_goes_by_the_month_and_a_daily_one_by_its_day(books: Book
     whole = {"ChargePeriodStart": "2026-05-01", "ChargePeriodEnd": "2026-06-01"}
     lines = [
         billed("1000", "Support", **whole),
-        billed("9", "Support", day=20),
-        billed("4", "Support", day=9),
+        billed("9", "Support", day="20"),
+        billed("4", "Support", day="09"),
     ]
     loaded(books.store, written(books.folder / "may.csv", *lines))
     rules(books.store, books.folder, RULES)

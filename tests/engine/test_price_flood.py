@@ -10,7 +10,8 @@ import pytest
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.wire_types import MAX_INTERVAL_MS
-from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.book import PriceBook, Steps
+from streams.engine.pricing.context import NOBODY
 from streams.engine.pricing.history import PriceHistory, Revision
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.settings import ShardSettings
@@ -78,6 +79,28 @@ def test_a_price_looks_at_the_jobs_that_ask_for_it_only(monkeypatch: pytest.Monk
     one.checkpoint(T0 + 120_000, 2, open_attempts=True)
     one.set_prices(book.with_events([spot(7, T0 - 60_000, "5"), spot(7, T0 - 30_000, "6")]))
     assert looked == ["j7", "j7"]  # what it was paid for before it began, nobody derives
+
+
+def test_a_price_that_wins_nowhere_is_compared_at_no_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Shard(3, ShardSettings(), PriceBook.empty())
+    one.fold(batch(event("started", job_id="j7", gpu_count=1, gpu_type="g7")))
+    job, asked = one.jobs["j7"], list[str]()
+    book = PriceBook.empty().with_events(
+        [spot(7, 0), spot(8, 0, gpu_type="g7")]
+    )  # of two alike the first wins
+    later = book.with_events([spot(8, T0 + 30_000, "3", gpu_type="g7")])
+    wins = later.with_events([spot(7, T0 + 40_000, "4")])
+    steps = PriceBook.steps
+
+    def counted(of: PriceBook, *named: Any) -> Steps:
+        asked.append(named[1])
+        return steps(of, *named)
+
+    monkeypatch.setattr(PriceBook, "steps", counted)
+    assert PriceChanges(book, later).touched(job, NOBODY) is None
+    assert not asked
+    assert PriceChanges(later, wins).touched(job, NOBODY) == [1]
+    assert asked
 
 
 def test_a_payment_is_not_looked_up_again_for_the_price_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,12 +128,26 @@ class PriceBook:
             return known
         histories = self._relevant(asked)
         if sum(len(history.revisions) for history in histories) > _FEW:
+            winner = self.winner(context, component, kind, from_ms, until_ms)
+            if winner is not None:
+                return _steps_of_one(winner, from_ms, until_ms)
             return _steps(asked, histories, from_ms, until_ms)
         found = _steps(asked, histories, BEGINNING_MS, NEVER_MS) if histories else _UNPRICED
         if len(self._answers) > _ANSWERS_AT_MOST:
             self._answers = {}
         self._answers[asked] = found
         return found
+
+    def winner(
+        self, context: Context, component: str, kind: Kind, from_ms: int, until_ms: int
+    ) -> PriceHistory | None:
+        """The history that alone determines this price in all of [from, until); None: several do, or that is unknown."""
+        leader = self._index.leader((context, component, kind))
+        found = None if leader is None else self._histories.get(leader)
+        if found is None or found.instants[0] > from_ms:
+            return None
+        names = (None, context[GPU_TYPE])
+        return found if all(each.gpu_type in names for each in found.within(from_ms, until_ms)) else None
 
     def price_at(self, context: Context, component: str, kind: Kind, at_ms: int) -> PriceRef | None:
         """The price that applies at one instant."""
@@ -202,14 +216,10 @@ def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
 
 def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int) -> Steps:
     """The best SKU at each instant at which a revision takes effect."""
-    if all(len(history.forms) == 1 for history in histories):
+    if len(histories) == 1 and histories[0].forms == {histories[0].revisions[0].form}:
         # A candidate may match by a form that only another book has.
-        histories = [history for history in histories if applies_to(history.revisions[0].form, asked)]
-        first = min(histories, key=lambda history: history.revisions[0].rank, default=None)
-        if first is None:
-            return ((from_ms, None),)
-        if len(histories) == 1 or _wins_throughout(first, asked[0][GPU_TYPE], from_ms, until_ms):
-            return _steps_of_one(first, from_ms, until_ms)
+        applies = applies_to(histories[0].revisions[0].form, asked)
+        return _steps_of_one(histories[0], from_ms, until_ms) if applies else ((from_ms, None),)
     steps: list[tuple[int, PriceRef | None]] = []
     for at_ms in (
         from_ms,
@@ -224,13 +234,6 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
         if not steps or price != steps[-1][1]:
             steps.append((at_ms, price))
     return tuple(steps)
-
-
-def _wins_throughout(first: PriceHistory, gpu_type: str | None, from_ms: int, until_ms: int) -> bool:
-    """Whether the history that ranks first wins at each instant of [from, until)."""
-    return first.instants[0] <= from_ms and all(
-        revision.gpu_type in (None, gpu_type) for revision in first.within(from_ms, until_ms)
-    )
 
 
 def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:

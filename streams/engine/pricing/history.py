@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from schemas.durations import BEGINNING_MS, NEVER_MS
@@ -39,6 +39,8 @@ _LOOK_UPS_AT_MOST: Final = 200_000
 Form = tuple[str, Kind, tuple[tuple[int, str], ...]]
 #: What a price is looked up for.
 Asked = tuple[Context, str, Kind]
+#: By which one of several prices wins.
+Rank = tuple[int, tuple[bool, ...], str]
 #: Component, kind of quantity, position of a match field in a context, its value as in `matching`.
 _Field = tuple[str, Kind, int, str]
 
@@ -55,7 +57,7 @@ class Revision:
         self.gpu_type = event.match.get("gpu_type")  # as it is spelt, None: any
         self.effective_ms: int = event.effective_ms
         self.form: Form = (str(event.component), kind, match)
-        self.rank = (-len(event.match), tuple(field not in event.match for field in TIE_ORDER), event.sku)
+        self.rank = rank_of(event.sku, event.match)
         self.ref = PriceRef(
             component=event.component,
             unit=UNIT_OF_KIND[kind],
@@ -172,12 +174,14 @@ class SkuIndex:
         self._asked: Counter[_Field] = Counter()
         self._by_field: dict[_Field, set[tuple[str, Form]]] = {}
         self._unmatched: dict[tuple[str, Kind], set[str]] = {}  # forms that match all contexts
-        self._known: set[tuple[str, Form]] = set()
+        self._forms: dict[str, list[Form]] = {}  # by SKU
         self._found: dict[Asked, tuple[str, ...]] = {}
+        self._leaders: dict[Asked, str | None] = {}
 
     def add(self, sku: str, forms: Iterable[Form]) -> None:
         """Index the forms of a SKU."""
-        new = [form for form in forms if (sku, form) not in self._known]
+        known = self._forms.setdefault(sku, [])
+        new = [form for form in forms if form not in known]
         for form in new:
             component, kind, match = form
             fields = [(component, kind, *at) for at in match]
@@ -187,9 +191,9 @@ class SkuIndex:
                 self._by_field.setdefault(rarest, set()).add((sku, form))
             else:
                 self._unmatched.setdefault((component, kind), set()).add(sku)
-            self._known.add((sku, form))
+            known.append(form)
         if new:
-            self._found = {}  # replaced, never cleared: other threads may be reading
+            self._found, self._leaders = {}, {}  # replaced, never cleared: other threads may be reading
 
     def candidates(self, asked: Asked) -> tuple[str, ...]:
         """The SKUs of which a revision may apply."""
@@ -209,6 +213,27 @@ class SkuIndex:
             else:
                 self._found = {asked: found}
         return found
+
+    def leader(self, asked: Asked) -> str | None:
+        """The SKU that wins wherever it is in force, if no SKU ever changed what it matches; else None."""
+        remembered = self._leaders
+        if asked not in remembered:
+            skus = self.candidates(asked)
+            is_fixed = all(len(self._forms[sku]) == 1 for sku in skus)
+            first = min(skus, key=self._rank, default=None) if is_fixed else None
+            if len(remembered) >= _LOOK_UPS_AT_MOST:
+                remembered = self._leaders = {}
+            remembered[asked] = first
+        return remembered[asked]
+
+    def _rank(self, sku: str) -> Rank:
+        match = self._forms[sku][0][2]
+        return rank_of(sku, {MATCH_FIELDS[at] for at, _ in match})
+
+
+def rank_of(sku: str, match: Collection[str]) -> Rank:
+    """The place of a SKU that matches these fields among those that apply: the least wins."""
+    return -len(match), tuple(field not in match for field in TIE_ORDER), sku
 
 
 def matching(position: int, value: str) -> tuple[int, str]:
@@ -254,7 +279,7 @@ def best(revisions: Sequence[Revision], gpu_type: str | None) -> Revision | None
     return winner if is_same else None
 
 
-def _rank(revision: Revision) -> tuple[int, tuple[bool, ...], str]:
+def _rank(revision: Revision) -> Rank:
     return revision.rank
 
 

@@ -190,6 +190,9 @@ class PriceChanges:
         return known
 
     def _differs(self, key: tuple[Context, str, Kind], from_ms: int, until_ms: int) -> bool:
+        before = self.old.winner(*key, from_ms, until_ms)
+        if before is not None and before is self.new.winner(*key, from_ms, until_ms):
+            return False  # none of the changed SKUs wins
         old, new = (
             clipped(book.steps(*key, from_ms, until_ms), from_ms, until_ms) for book in (self.old, self.new)
         )

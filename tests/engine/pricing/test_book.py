@@ -227,6 +227,27 @@ def test_a_price_leaves_the_answers_alone_in_which_it_has_no_say() -> None:
     assert book.sources(context, "gpu", Kind.GPU_TIME) != later.sources(context, "gpu", Kind.GPU_TIME)
 
 
+def test_the_history_that_alone_decides_a_price_is_known_without_the_others() -> None:
+    context = usage_context((None,) * 6 + ("H100", None), None, None)
+    asked = (context, "gpu", Kind.GPU_TIME)
+    book = PriceBook.empty().with_events([price("a", "1", 0), price("b", "2", 0)])
+    first = book.winner(*asked, 0, 100)
+    assert first is not None
+    assert [revision.ref.sku for revision in first.revisions] == ["a"]
+    assert book.with_events([price("b", "3", 50)]).winner(*asked, 0, 100) is first
+    assert book.winner(*asked, -1, 100) is None, "before it is in force another one may win"
+    other_match = book.with_events([price("b", "3", 50, gpu_type="H100")])
+    assert other_match.winner(*asked, 0, 100) is None, "a SKU that changed what it matches may win at times"
+    assert price_in_force(other_match.steps(*asked, 0, 100), 60) != first.revisions[0].ref
+    named = PriceBook.empty().with_events(
+        [price("c", "3", 0, gpu_type="H100"), price("d", "4", 50, gpu_type="NVIDIA H100")]
+    )
+    assert named.winner(*asked, 0, 100) is not None
+    likewise = named.with_events([price("c", "5", 60, gpu_type="NVIDIA H100")])
+    assert likewise.winner(*asked, 0, 50) is not None
+    assert likewise.winner(*asked, 0, 100) is None, "the price for another name of the type may yield"
+
+
 @given(
     some_prices,
     some_prices,

@@ -43,6 +43,7 @@ _MAY_BE_NULL: Final = frozenset(
         "ticket_since",
         "page_since",
         "quiet_since",
+        "stood_since",
         "duration_ms",
     }
 )

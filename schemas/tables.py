@@ -280,6 +280,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         page_since=MILLI,
         openings=INSTANTS,  # of its rule for its subject, the last ones: whether it flaps
         quiet_since=MILLI,
+        stood_since=MILLI,
         **BY_SHARD,
     ),
     DELIVERIES: schema_of(

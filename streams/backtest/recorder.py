@@ -99,7 +99,7 @@ def _causes(episodes: Iterable[Sequence[Alert]]) -> dict[str, list[SharedCauseRo
             causes.setdefault(first.shared_cause, []).append(
                 SharedCauseRow(
                     first.shared_cause, first.alert_id, first.rule, first.subject_kind, first.subject_name,
-                    first.started_ms, last.resolved_ms, first.owner,
+                    first.started_ms, last.resolved_ms, first.owner, first.stood_ms,
                 )
             )  # fmt: skip
     return causes

@@ -228,8 +228,8 @@ def _instant(name: str, given: str | None, otherwise: int) -> int:
 _BEFORE: Final = "fromUnixTimestamp64Milli({before_ms:Int64}, 'UTC')"
 # An incident tells of what began from just before it until it ends, a price of what began within a day: as `SharedCauseRow.tells_of`.
 _TELLERS: Final = f"""
-SELECT alert_id, shared_cause, subject_kind, subject_name, owner, started, changed,
-    started - INTERVAL if(subject_kind = '{CLUSTER}', {STOOD_TOGETHER_MS}, {TOGETHER_MS}) MILLISECOND AS tells_from,
+SELECT alert_id, shared_cause, subject_kind, subject_name, owner, started, changed, stood_since,
+    started - INTERVAL {TOGETHER_MS} MILLISECOND AS tells_from,
     if(rule = '{INCIDENT.name}', ifNull(resolved, toDateTime64('2100-01-01', 3, 'UTC')),
        started + INTERVAL {EXPLAINED_MS + 1} MILLISECOND) AS tells_until
 FROM alerts FINAL WHERE subject_kind != 'job' AND shared_cause != ''"""
@@ -238,29 +238,38 @@ _COPIED: Final = (
     "started", "resolved", "changed", "opened_usd_per_hour",
 )  # fmt: skip
 _STAND: Final = ", ".join(f"'{rule}'" for rule in STANDSTILL_RULES)
-# Whoever stands still is a member of the incident of the job's cluster, if there is one, else of what its own cause has.
-_WITH_CAUSES: Final = f"""
-SELECT {", ".join(f"b.{name} AS {name}" for name in _COPIED)},
-    if(c.alert_id != '' AND b.started < c.tells_until, c.shared_cause, b.shared_cause) AS cause
+# Whoever stands still is a member of the incident of the job's cluster, if there is one since that time, else of what its own cause has.
+_WITH_CLUSTERS: Final = f"""
+SELECT {", ".join(f"b.{name} AS {name}" for name in _COPIED)}, b.shared_cause AS cause,
+    c.alert_id != '' AND b.stood_since <= c.stood_since + INTERVAL {STOOD_TOGETHER_MS} MILLISECOND AND b.started < c.tells_until AS is_of_cluster,
+    c.alert_id AS of_cluster, c.started AS cluster_started, c.changed AS cluster_changed
 FROM
 (
-    SELECT x.*, if(x.subject_kind = 'job' AND x.rule IN ({_STAND}), j.cluster, '') AS in_cluster
-    FROM (SELECT {", ".join(_COPIED)}, shared_cause FROM alerts FINAL) AS x
+    SELECT x.* EXCEPT stood_since, ifNull(x.stood_since, toDateTime64(0, 3, 'UTC')) AS stood_since,
+        if(x.subject_kind = 'job' AND x.rule IN ({_STAND}), j.cluster, '') AS in_cluster
+    FROM (SELECT {", ".join(_COPIED)}, shared_cause, stood_since FROM alerts FINAL) AS x
     LEFT ANY JOIN
     (
         SELECT job_id, cluster FROM jobs FINAL
         WHERE job_id IN (SELECT subject_name FROM alerts WHERE rule IN ({_STAND}) AND subject_kind = 'job')
     ) AS j ON j.job_id = x.subject_name
 ) AS b
-ASOF LEFT JOIN ({_TELLERS} AND subject_kind = '{CLUSTER}') AS c ON c.subject_name = b.in_cluster AND b.started >= c.tells_from"""
+ASOF LEFT JOIN
+(
+    SELECT * EXCEPT stood_since, assumeNotNull(stood_since) AS stood_since,
+        stood_since - INTERVAL {STOOD_TOGETHER_MS} MILLISECOND AS stood_from
+    FROM ({_TELLERS} AND subject_kind = '{CLUSTER}' AND stood_since IS NOT NULL)
+) AS c ON c.subject_name = b.in_cluster AND b.stood_since >= c.stood_from"""
 #: Each alert with its head: the one that it is a member of, or itself.
 _WITH_HEADS: Final = f"""
 SELECT {", ".join(f"a.{name} AS {name}" for name in _COPIED)},
     a.subject_kind = 'job' AND a.cause != '' AND t.alert_id != '' AND a.started < t.tells_until
-        AND (t.subject_kind != '{RUN}' OR t.owner = a.owner) AS is_member,
-    if(is_member, t.alert_id, a.alert_id) AS head, if(is_member, t.started, a.started) AS head_started,
-    if(is_member, t.changed, a.changed) AS head_changed
-FROM ({_WITH_CAUSES}) AS a
+        AND (t.subject_kind != '{RUN}' OR t.owner = a.owner) AS shares,
+    a.is_of_cluster OR shares AS is_member,
+    multiIf(a.is_of_cluster, a.of_cluster, shares, t.alert_id, a.alert_id) AS head,
+    multiIf(a.is_of_cluster, a.cluster_started, shares, t.started, a.started) AS head_started,
+    multiIf(a.is_of_cluster, a.cluster_changed, shares, t.changed, a.changed) AS head_changed
+FROM ({_WITH_CLUSTERS}) AS a
 ASOF LEFT JOIN ({_TELLERS}) AS t ON t.shared_cause = a.cause AND a.started >= t.tells_from"""
 _CONDITIONS: Final = """({status:String} = '' OR a.status = {status:String})
   AND ({severity:String} = '' OR a.severity = {severity:String})

@@ -21,8 +21,8 @@ from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS, PRICES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
+from streams.engine.rules.incident import CLUSTER, RUN, TOGETHER_MS, stands_with
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.incident import RUN, TOGETHER_MS, together_ms
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.shared_cause import parts_of
@@ -45,6 +45,7 @@ _SHARED: Final = (
     "started",
     "resolved",
     "owner",
+    "stood_since",
 )
 #: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.
 _PARAMETER_BYTES: Final = 65_536
@@ -53,7 +54,18 @@ ESCALATED: Final = " #for "
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(
-    ("time", "started", "resolved", "held", "changed", "ticket_since", "page_since", "quiet_since"), MILLI
+    (
+        "time",
+        "started",
+        "resolved",
+        "held",
+        "changed",
+        "ticket_since",
+        "page_since",
+        "quiet_since",
+        "stood_since",
+    ),
+    MILLI,
 )
 
 
@@ -114,22 +126,26 @@ class SharedCauseRow(NamedTuple):
     started_ms: int
     resolved_ms: int | None
     owner: str = ""
+    stood_ms: int | None = None
 
     @property
     def job_id(self) -> str:
         """The job that it is about, of an alert about one."""
         return self.subject_name
 
-    def tells_of(self, began_ms: int, owner: str) -> bool:
+    def tells_of(self, began_ms: int, owner: str, stood_ms: int | None) -> bool:
         """Whether it, which is about no job, tells of an alert about a job of this owner that began then.
 
-        A price does for a day, an incident while it lasts, one of a run to that run's owner.
+        A price does for a day, an incident while it lasts, one of a run to that run's owner, one of a cluster of what stands still since
+        the same time (`stood_ms`).
         """
         if self.subject_kind == RUN and self.owner != owner:
             return False
         if self.rule == INCIDENT.name:
             is_open = self.resolved_ms is None or began_ms < self.resolved_ms
-            return self.started_ms - together_ms(self.shared_cause) <= began_ms and is_open
+            if self.subject_kind == CLUSTER:
+                return stands_with(stood_ms, self.stood_ms) and is_open
+            return self.started_ms - TOGETHER_MS <= began_ms and is_open
         return began_ms - EXPLAINED_MS <= self.started_ms <= began_ms + TOGETHER_MS
 
 
@@ -269,6 +285,7 @@ class StoredDeliveries:
                     row["started"],
                     row["resolved"],
                     row["owner"],
+                    row["stood_since"],
                 )
                 for row in _rows(page)
             )
@@ -436,6 +453,7 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         openings=tuple(row["openings"]),
         quiet_ms=row["quiet_since"],
         margins=row["margins"],
+        stood_ms=row["stood_since"],
     )
 
 

@@ -78,7 +78,7 @@ class CauseAlerts:
         tellers = (
             row.alert_id
             for row in self._others
-            if row.tells_of(alert.started_ms, alert.owner) and is_received(row.owner)
+            if row.tells_of(alert.started_ms, alert.owner, alert.stood_ms) and is_received(row.owner)
         )
         return next((f"{each} tells of its cause" for each in tellers), "")
 
@@ -107,6 +107,7 @@ def _as_row(alert: Alert) -> SharedCauseRow:
         alert.started_ms,
         alert.resolved_ms,
         alert.owner,
+        alert.stood_ms,
     )
 
 

@@ -122,11 +122,13 @@ def test_phases_as_long_as_those_before_are_told_once(tmp_path: Path) -> None:
     assert 140 <= minute < 150
 
 
-def _stands(story: Story, name: str, minute: int, *, in_cluster: str = "c1") -> None:
+def _stands(
+    story: Story, name: str, minute: int, *, in_cluster: str = "c1", until: int = 160, **about: Any
+) -> None:
     """A job of an owner of its own, whose GPUs fall to 0 % at a minute."""
-    story.start(0, name, name, owner=f"of {name}", cluster=in_cluster)
+    story.start(0, name, name, **({"owner": f"of {name}", "cluster": in_cluster} | about))
     story.lives(name, range(minute), name, 0.9)
-    story.lives(name, range(minute, 160), name, 0.0)
+    story.lives(name, range(minute, until), name, 0.0)
 
 
 def test_jobs_of_six_owners_that_stand_still_at_one_time_are_one_incident_of_their_cluster(
@@ -140,6 +142,41 @@ def test_jobs_of_six_owners_that_stand_still_at_one_time_are_one_incident_of_the
     ((rule, subject, minute),) = story.told(tmp_path)
     assert (rule, subject) == ("incident", "c1")
     assert 110 <= minute < 120
+
+
+def test_jobs_of_very_different_sizes_that_stand_still_since_one_time_are_one_incident(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    story.put("controls", 0, kind="operator", name="nodes", owner="mlops")
+    for number, gpus in enumerate((8, 2, 1, 1)):
+        held = {"gpu_count": gpus, "nodes": {f"n{number}": gpus}}
+        _stands(story, f"n{number}", 60, until=260, **held)
+    told = story.told(tmp_path)
+    assert [(rule, subject) for rule, subject, _ in told] == [
+        ("idle_gpus", "n0"),
+        ("idle_gpus", "n1"),
+        ("incident", "c1"),
+    ], "at $20/h and $5/h dollars are enough long before they are at $2.50/h"
+
+
+def test_jobs_of_three_owners_that_happen_to_be_told_of_at_one_time_are_alerts_of_their_own(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    for name, gpus, minute in (("a", 8, 120), ("b", 2, 105), ("c", 1, 50)):
+        _stands(story, name, minute, until=200, gpu_count=gpus, nodes={name: gpus})
+    told = story.told(tmp_path)
+    assert sorted((rule, subject) for rule, subject, _ in told) == [("idle_gpus", each) for each in "abc"]
+    assert max(at for *_, at in told) - min(at for *_, at in told) <= 10
+
+
+def test_notebooks_that_people_leave_at_one_time_are_no_incident(tmp_path: Path) -> None:
+    story = Story()
+    for name in "abc":
+        _stands(story, name, 60, until=240, labels={"interactive": "yes"})
+    told = story.told(tmp_path)
+    assert sorted((rule, subject) for rule, subject, _ in told) == [("idle_gpus", each) for each in "abc"]
 
 
 def test_jobs_of_several_clusters_or_times_that_stand_still_are_alerts_of_their_own(tmp_path: Path) -> None:

@@ -20,9 +20,12 @@ from tests.web.log import T0_MS
 CAUSE = '["standstill","c1"]'
 
 
-def _fires(name: str, job: str, minute: int, rule: str = "stalled", **more: Any) -> dict[str, Any]:
+def _fires(
+    name: str, job: str, minute: int, rule: str = "stalled", stood: int | None = 5, **more: Any
+) -> dict[str, Any]:
     at_ms = T0_MS + minute * 60_000
-    about = {"subject_name": job, "started": at(at_ms), "changed": at(at_ms), "rule": rule}
+    about: dict[str, Any] = {"subject_name": job, "started": at(at_ms), "changed": at(at_ms), "rule": rule}
+    about["stood_since"] = None if stood is None else at(T0_MS + stood * 60_000)
     return alert(f"al_{name}", **about, opened_usd_per_hour=Decimal(10), **more)
 
 
@@ -38,12 +41,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
             _fires("a", "a", 11),
             _fires("b", "lr-2", 15, "idle_gpus", shared_cause='["sweep","idle_gpus","speech","lr"]'),
             _fires("c", "c", 60, "idle_gpus"),
-            _fires("before", "f", 9),
+            _fires("early", "f", 19, stood=-1),
+            _fires("later", "f", 60, "idle_gpus", stood=11),
+            _fires("old", "f", 60, stood=None),
             _fires("after", "f", 95),
             _fires("other", "d", 15),
             _fires("unknown", "e", 15),
             _fires("burns", "a", 16, "burn_fast"),
             _fires("hangs", "c1", 20, "incident", **hangs),
+            _fires("first", "c1", -60, "incident", stood=-90, **hangs),
         ]
         put(found, ALERTS, alerts, "alerts")
         yield found
@@ -65,5 +71,6 @@ def test_they_are_one_row_with_it(store: ClickHouseStore) -> None:
     folded = {each["alert_id"]: each["matched"] for each in _found(store, folded=True)}
     assert folded == {
         "al_hangs": 4,
-        **dict.fromkeys(("al_before", "al_after", "al_other", "al_unknown", "al_burns"), 1),
+        **dict.fromkeys(("al_early", "al_later", "al_old", "al_after"), 1),
+        **dict.fromkeys(("al_first", "al_other", "al_unknown", "al_burns"), 1),
     }

@@ -25,12 +25,14 @@ def in_cluster(there: Office, **clusters: str) -> None:
 
 def hangs(name: str = "c1", **other: Any) -> Alert:
     values: dict[str, Any] = {"rule": "incident", "subject_kind": "cluster", "started_ms": NOW_MS + 240_000}
+    values["stood_ms"] = STOOD_MS
     return an_alert(
         name, **(values | {"alert_id": "al_hangs", "shared_cause": cause_text("standstill", name)} | other)
     )
 
 
 TICKET_WAITS_MS = 36 * WAIT_MS
+STOOD_MS = NOW_MS - 1_200_000
 
 
 @pytest.mark.parametrize("rule", ["stalled", "idle_gpus"])
@@ -39,11 +41,12 @@ def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, c
     async def scenario() -> None:
         there = office()
         in_cluster(there, a="c1", b="c1", c="c1")
-        await there.offer(an_alert("a", rule=rule, severity="ticket", shared_cause=cause))
+        since: dict[str, Any] = {"stood_ms": STOOD_MS + 299_000, "severity": "ticket", "shared_cause": cause}
+        await there.offer(an_alert("a", rule=rule, **since))
         await there.work(TICKET_WAITS_MS - 60_000)
         there.keep(hangs())
         await there.work(60_000)
-        await there.offer(resolved("a", rule=rule, severity="ticket", shared_cause=cause))
+        await there.offer(resolved("a", rule=rule, **since))
         await there.work(WAIT_MS)
         assert there.sender.told == []
         assert {*there.rows("outcome", "detail")} == {(NEVER_SENT, "al_hangs tells of its cause")}
@@ -85,19 +88,28 @@ def test_where_fewer_owners_have_jobs_than_an_incident_needs_it_waits_as_others_
     ("incident", "alert"),
     [
         (hangs("c2"), {}),
-        (hangs(started_ms=NOW_MS + 700_000), {}),
+        (hangs(), {"stood_ms": STOOD_MS + 301_000}),
+        (hangs(), {"stood_ms": None}),
         (hangs(status="resolved", started_ms=NOW_MS - 900_000, resolved_ms=NOW_MS - 1), {}),
         (hangs(owner="nobody"), {}),
         (hangs(), {"rule": "straggler"}),
     ],
-    ids=["another cluster", "much later", "over before", "nobody is told of it", "another rule"],
+    ids=[
+        "another cluster",
+        "since later",
+        "since when is not known",
+        "over before",
+        "nobody is told of it",
+        "another rule",
+    ],
 )
 def test_of_no_incident_of_its_cluster_it_is_sent(incident: Alert, alert: dict[str, Any]) -> None:
     async def scenario() -> None:
         there = office()
         in_cluster(there, a="c1", b="c1", c="c1")
         there.keep(incident)
-        await there.offer(an_alert("a", **({"rule": "stalled", "severity": "ticket"} | alert)))
+        usual: dict[str, Any] = {"rule": "stalled", "severity": "ticket", "stood_ms": STOOD_MS}
+        await there.offer(an_alert("a", **(usual | alert)))
         await there.work(TICKET_WAITS_MS)
         assert there.sender.told == [("a", "firing")]
 

@@ -28,6 +28,7 @@ class Fired(NamedTuple):
     ticket_ms: int | None = 0  # from when on it was a ticket, or more; None: never
     page_ms: int | None = None  # from when on it was a page
     owner: str = "ada"
+    stood_ms: int | None = None  # since when the job stands still
 
 
 class Told(NamedTuple):
@@ -38,6 +39,7 @@ class Told(NamedTuple):
     ticket_ms: int | None = None
     page_ms: int | None = None
     run_of: str = ""  # the owner, of one of alerts that came one after another
+    stood_ms: int | None = None  # of a cluster: since when the first of them stands still
 
 
 def incidents(
@@ -56,7 +58,9 @@ def incidents(
     for cause in sorted({each.cause for each in alerts}):
         of_cause = [each for each in alerts if each.cause == cause]
         now: Told | None = None
-        together_ms = _together_ms(cause)
+        if cause.startswith('["standstill"'):
+            found += _of_cluster(of_cause, until_ms, jobs)
+            continue
         for at_ms in range(0, until_ms + 1, MINUTE_MS):
             if now is not None and now.run_of:
                 members = [
@@ -73,14 +77,9 @@ def incidents(
                     now = _more_urgent(now, members, at_ms)
             elif now is not None:
                 members = [
-                    each for each in of_cause if now.started_ms - together_ms <= each.started_ms < at_ms
+                    each for each in of_cause if now.started_ms - TOGETHER_MS <= each.started_ms < at_ms
                 ]
-                # Nothing may begin again at this minute, either.
-                if all(
-                    each.resolved_ms is not None
-                    and each.resolved_ms + SAME_EPISODE_MS < at_ms - MINUTE_MS + 1
-                    for each in members
-                ):
+                if _are_over(members, at_ms):
                     found.append(now._replace(resolved_ms=at_ms))
                     now = None
                 else:
@@ -89,7 +88,7 @@ def incidents(
                     )
             recent = _of_time(at_ms, of_cause)
             is_told = any(at_ms - DAY_MS <= each <= at_ms for each in (prices_ms or {}).get(cause, ()))
-            if now is None and not is_told and len(_counted(recent)) >= jobs:
+            if now is None and not is_told and len(_jobs(recent)) >= jobs:
                 now = _more_urgent(Told(cause, at_ms, None, len(_jobs(recent))), recent, at_ms)
             one_after_another = _of_run(at_ms, of_cause, jobs)
             if now is None and not is_told and one_after_another:
@@ -104,20 +103,65 @@ def incidents(
 
 def _of_time(minute_ms: int, alerts: Iterable[Fired]) -> list[Fired]:
     """The alerts that are of the time of a whole minute."""
-    return [each for each in alerts if minute_ms - _together_ms(each.cause) <= each.started_ms < minute_ms]
+    return [each for each in alerts if minute_ms - TOGETHER_MS <= each.started_ms < minute_ms]
 
 
-def _together_ms(cause: str) -> int:
-    """ "Opened within 2 min, or jobs of 3 owners or more in one cluster stand still within 10 min"."""
-    return 10 * MINUTE_MS if cause.startswith('["standstill"') else TOGETHER_MS
+def _are_over(members: Iterable[Fired], at_ms: int) -> bool:
+    """Whether all are over for good: nothing may begin again at this minute, either."""
+    return all(
+        each.resolved_ms is not None and each.resolved_ms + SAME_EPISODE_MS < at_ms - MINUTE_MS + 1
+        for each in members
+    )
 
 
-def _counted(alerts: Iterable[Fired]) -> set[str]:
-    """The jobs, or of those that stand still their owners."""
-    known = [*alerts]
-    if known and known[0].cause.startswith('["standstill"'):
-        return {each.owner for each in known if each.owner}
-    return _jobs(known)
+def _of_cluster(alerts: Sequence[Fired], until_ms: int, jobs: int) -> list[Told]:
+    """ "Jobs of 3 owners or more in one cluster stand still since instants within 5 min", the last of 3 h."""
+    found: list[Told] = []
+    now: Told | None = None
+    for at_ms in range(0, until_ms + 1, MINUTE_MS):
+        known = [each for each in alerts if each.stood_ms is not None and each.started_ms < at_ms]
+        if now is not None:
+            members = [
+                each for each in known if _is_of(each, now) and each.started_ms >= now.started_ms - RUN_MS
+            ]
+            if _are_over(members, at_ms):
+                found.append(now._replace(resolved_ms=at_ms))
+                now = None
+            else:
+                now = _more_urgent(now, members, at_ms)
+        others = [
+            each
+            for each in known
+            if each.started_ms >= at_ms - RUN_MS and (now is None or not _is_of(each, now))
+        ]
+        together = _standing(others, at_ms, jobs)
+        if together:
+            if now is not None:
+                found.append(now._replace(resolved_ms=at_ms))
+            stood_ms = min(each.stood_ms for each in together if each.stood_ms is not None)
+            told = Told(alerts[0].cause, at_ms, None, len(_jobs(together)), stood_ms=stood_ms)
+            now = _more_urgent(told, together, at_ms)
+    return found if now is None else [*found, now]
+
+
+def _is_of(alert: Fired, told: Told) -> bool:
+    assert alert.stood_ms is not None
+    assert told.stood_ms is not None
+    return abs(alert.stood_ms - told.stood_ms) <= 5 * MINUTE_MS
+
+
+def _standing(alerts: Sequence[Fired], at_ms: int, owners: int) -> list[Fired]:
+    """The first of these that stand still since 5 min, if they are of so many owners and one has been told of just now."""
+    for since_ms in sorted({each.stood_ms for each in alerts if each.stood_ms is not None}):
+        near = [
+            each
+            for each in alerts
+            if each.stood_ms is not None and 0 <= each.stood_ms - since_ms <= 5 * MINUTE_MS
+        ]
+        is_new = any(each.started_ms >= at_ms - MINUTE_MS for each in near)
+        if is_new and len({each.owner for each in near if each.owner}) >= owners:
+            return near
+    return []
 
 
 def _of_run(minute_ms: int, alerts: Iterable[Fired], jobs: int) -> list[Fired]:
@@ -140,8 +184,8 @@ def _jobs(alerts: Iterable[Fired]) -> set[str]:
 
 def _is_near(one: Fired, alerts: Sequence[Fired], jobs: int) -> bool:
     """Whether alerts of so many jobs are of its time."""
-    minutes = range(0, one.started_ms + _together_ms(one.cause) + MINUTE_MS, MINUTE_MS)
-    return any(one in (near := _of_time(ms, alerts)) and len(_counted(near)) >= jobs for ms in minutes)
+    minutes = range(0, one.started_ms + TOGETHER_MS + MINUTE_MS, MINUTE_MS)
+    return any(one in (near := _of_time(ms, alerts)) and len(_jobs(near)) >= jobs for ms in minutes)
 
 
 def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:

@@ -257,8 +257,16 @@ def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
 
 def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     same = ("shared_cause", "rule", "severity", "subject_kind", "subject_name", "owner", "team", "project")
-    for *values, started_ms, resolved_ms, nano, ticket_ms, page_ms in read(
-        shelf, ALERTS, *same, "started", "resolved", "opened_usd_per_hour", "ticket_since", "page_since"
+    for *values, started_ms, resolved_ms, nano, ticket_ms, page_ms, stood_ms in read(
+        shelf,
+        ALERTS,
+        *same,
+        "started",
+        "resolved",
+        "opened_usd_per_hour",
+        "ticket_since",
+        "page_since",
+        "stood_since",
     ):
         row = dict(zip(same, values, strict=True))
         from_ms = bound["from_ms" if row["subject_kind"] == "job" else "named_from_ms"]
@@ -269,6 +277,7 @@ def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 "resolved_ms": resolved_ms,
                 "ticket_ms": ticket_ms,
                 "page_ms": page_ms,
+                "stood_ms": stood_ms,
             }
             yield {**row, **when, "nano_per_hour": nano}
 

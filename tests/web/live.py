@@ -66,6 +66,7 @@ def alert(alert_id: str, **changes: Any) -> dict[str, Any]:
         "margins": "",
         "ticket_since": None,
         "page_since": None,
+        "stood_since": None,
         "openings": [],
         "quiet_since": None,
         "shard": 0,

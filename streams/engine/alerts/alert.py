@@ -57,6 +57,8 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     #: When its rule opened for its subject, the last times, openings that nobody was notified of among them; empty: of a job's shard.
     openings: tuple[int, ...] = ()
     quiet_ms: int | None = None  # since when the rule does not hold, of one that flaps; kept when it is over
+    #: Since when a job stood still when it opened, of an incident the first of its jobs; None: not known, or another rule.
+    stood_ms: int | None = None
     margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked
 
 

@@ -54,6 +54,7 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     level: int = 1
     ticket_ms: int = BEGINNING_MS
     page_ms: int = BEGINNING_MS
+    stood_ms: int = BEGINNING_MS
 
 
 class Opening(NamedTuple):
@@ -64,6 +65,7 @@ class Opening(NamedTuple):
     )
     shared_cause: str = ""
     opened_nano_per_hour: int = 0
+    stood_ms: int = BEGINNING_MS  # since when the job stands still; BEGINNING_MS: not known, or another rule
 
 
 class JobMemory(Struct, frozen=True, array_like=True):

@@ -122,6 +122,7 @@ def alert_of(
         opened_nano_per_hour=_nano(opening.opened_nano_per_hour),
         ticket_ms=_instant(then.ticket_ms),
         page_ms=_instant(then.page_ms),
+        stood_ms=_instant(opening.stood_ms),
     )
 
 

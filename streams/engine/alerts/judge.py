@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.alerts.alert import Alert, HeldRow, alert_id, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.episodes import AS_OPENED, Episodes, Memory, Opening
@@ -260,7 +261,9 @@ def _opening(settings: Profile, rule: int, at: JobAt | None, rates: Rates, job: 
     if at is None:
         return Opening(opened_nano_per_hour=rates.now_nano)
     shared = JOB_RULES[rule].shares(at, job) or of_sweep(NAMES[rule], job)
-    return Opening(_as_opened(settings, rule, at, rates.now_nano), shared, rates.now_nano)
+    stood_ms = JOB_RULES[rule].stood(at)
+    as_opened = _as_opened(settings, rule, at, rates.now_nano)
+    return Opening(as_opened, shared, rates.now_nano, BEGINNING_MS if stood_ms is None else stood_ms)
 
 
 def _between(figures: EpisodeArrays, ticks: slice) -> EpisodeArrays:

@@ -47,6 +47,7 @@ def alerts_table(alerts: Iterable[Alert], shard: int, version: int) -> pa.Table:
         "page_since": instants([alert.page_ms for alert in last]),
         "openings": [alert.openings for alert in last],
         "quiet_since": instants([alert.quiet_ms for alert in last]),
+        "stood_since": instants([alert.stood_ms for alert in last]),
         "usd_per_hour": _money([alert.usd_nano_per_hour for alert in last]),
         "expected_usd_per_hour": _money([alert.expected_nano_per_hour for alert in last]),
         "cost_usd": _money([alert.cost_nano for alert in last]),

@@ -127,6 +127,7 @@ def opened(found: LedgerFinding) -> Alert:
         shared_cause=found.shared_cause,
         opened_nano_per_hour=min(max(found.usd_nano_per_hour, 0), MAX_COST_NANO),
         margins=margins_text(found.margins),
+        stood_ms=found.stood_ms,
     )
 
 
@@ -140,4 +141,5 @@ def raised(fires: Alert, now: Alert) -> Alert:
         started_ms=fires.started_ms,
         opened_nano_per_hour=fires.opened_nano_per_hour,
         margins=fires.margins,
+        stood_ms=fires.stood_ms,
     )

@@ -144,7 +144,7 @@ class _SubjectRows:
         openings = now.openings if is_same else with_opening(now, at_ms)
         if is_above(each.severity, now.severity):  # what is more urgent is sent, however often it came before
             now = raised(now, each)
-        self._now = replace(now, openings=openings, quiet_ms=None, held_ms=at_ms)
+        self._now = replace(now, openings=openings, quiet_ms=None, held_ms=at_ms, stood_ms=each.stood_ms)
         self._firing[now.alert_id] = self._now
         self._goes_on_as[each.alert_id] = now.alert_id
         return self._now

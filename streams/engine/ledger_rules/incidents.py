@@ -18,15 +18,19 @@ from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS, QUIET_MS
 from streams.engine.ledger_rules.episodes import opened, raised
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import (
+    CLUSTER,
     RUN,
+    TOGETHER_MS,
     SharedAlert,
     are_incident,
     finding,
+    is_standstill,
     minutes_after,
     of_run_at,
     operator_of,
     severity_of,
-    together_ms,
+    stand_together_at,
+    stands_with,
 )
 from streams.engine.rules.rule import is_above
 
@@ -81,6 +85,7 @@ def _changes(
 ) -> Iterator[Alert]:
     """Yield the changes of one cause, of alerts in order of their beginnings."""
     since_ms, until_ms = span
+    stands = is_standstill(alerts[0].cause)
     began_ms = [each.started_ms for each in alerts]
     minutes = {minutes_after(each)[0] for each in began_ms}
     minutes |= {at(each) for each in alerts if each.resolved_ms is not None for at in (_over_ms, _quiet_ms)}
@@ -91,34 +96,54 @@ def _changes(
             members = alerts[first : bisect_left(began_ms, at_ms)]
             if is_run:
                 members = [each for each in members if each.owner == fires.owner]
+            elif stands:
+                members = [each for each in members if stands_with(each.stood_ms, fires.stood_ms)]
             over_at = _quiet_ms if is_run else _over_ms
             if all(each.resolved_ms is not None and over_at(each) <= at_ms for each in members):
                 yield resolved(fires, at_ms)
                 fires = None
             else:
-                members = members if is_run else _covered(members, of)
+                members = members if is_run or stands else _covered(members, of)
                 if is_above(severity_of(members, at_ms), fires.severity):
                     fires = raised(fires, opened(finding(of, members, at_ms, operator, is_run=is_run)))
                     yield fires
-        if fires is None and of.enabled:
-            known, recent = (
-                alerts[bisect_left(began_ms, at_ms - within_ms) : bisect_left(began_ms, at_ms)]
-                for within_ms in (FLAPS_WITHIN_MS, together_ms(alerts[0].cause))
+        if of.enabled and (fires is None or stands):
+            of_one, is_run = _opening(
+                alerts[bisect_left(began_ms, at_ms - FLAPS_WITHIN_MS) : bisect_left(began_ms, at_ms)],
+                fires,
+                named_ms,
+                at_ms,
+                of,
             )
-            is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
-            is_run = not are_incident(recent, of.thresholds)
-            if is_run:
-                recent = of_run_at(alerts[0].cause, known, at_ms, of.thresholds["jobs"])
-            if recent and not is_named:
-                fires = opened(finding(of, recent, at_ms, operator, is_run=is_run))
+            if of_one:
+                if fires is not None:  # what the cluster stands still by now is another thing
+                    yield resolved(fires, at_ms)
+                fires = opened(finding(of, of_one, at_ms, operator, is_run=is_run))
                 yield fires
+
+
+def _opening(
+    known: Sequence[SharedAlert], fires: Alert | None, named_ms: Iterable[int], at_ms: int, of: LedgerSettings
+) -> tuple[Sequence[SharedAlert], bool]:
+    """The alerts that are an incident from a whole minute on, of those of the last hours, and whether they are of a run; none: there is none."""
+    if not known:
+        return (), False
+    cause, jobs = known[0].cause, of.thresholds["jobs"]
+    if is_standstill(cause):
+        told_ms = None if fires is None else fires.stood_ms
+        untold = (each for each in known if not stands_with(each.stood_ms, told_ms))
+        return stand_together_at(untold, at_ms, jobs), False
+    if any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms):
+        return (), False
+    recent = [each for each in known if each.started_ms >= at_ms - TOGETHER_MS]
+    if are_incident(recent, of.thresholds):
+        return recent, False
+    return of_run_at(cause, known, at_ms, jobs), True
 
 
 def _since_ms(fires: Alert) -> int:
     """From when on alerts of its cause are those that an incident tells of."""
-    return fires.started_ms - (
-        FLAPS_WITHIN_MS if fires.subject_kind == RUN else together_ms(fires.shared_cause)
-    )
+    return fires.started_ms - (FLAPS_WITHIN_MS if fires.subject_kind in (RUN, CLUSTER) else TOGETHER_MS)
 
 
 def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedAlert]:
@@ -132,7 +157,7 @@ def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedA
 
 
 def _minutes_of(alert: SharedAlert) -> range:
-    return minutes_after(alert.started_ms, together_ms(alert.cause))
+    return minutes_after(alert.started_ms)
 
 
 def _over_ms(alert: SharedAlert) -> int:

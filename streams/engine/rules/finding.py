@@ -25,6 +25,7 @@ class LedgerFinding(NamedTuple):
     project: str = ""
     shared_cause: str = ""
     margins: tuple[Margin, ...] = ()  # how far it was beyond its thresholds when it opened
+    stood_ms: int | None = None  # since when the first of the jobs of an incident stands still
 
     @property
     def subject(self) -> tuple[str, str, str]:

@@ -311,6 +311,7 @@ def idle_since(coverage: Coverage, job: JobState, at_ms: int, ratio: float) -> I
         gpu_milli=1000 * -int(-sampled_ms[last] // MINUTE_MS),
         productive_ratio=int(productive_ms[begin:].sum()) / total_ms,
         memory_mib=int(usage.memory_mib[:, last].max()),
+        is_first=begin > 0,
     )
 
 

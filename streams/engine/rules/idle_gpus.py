@@ -11,6 +11,7 @@ from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import idle_evidence
 from streams.engine.rules.formatting import gpus, short_instant, span
+from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, JobAt, JobRule, Words, yields_to
 from streams.engine.rules.rule import (
     JOB,
@@ -95,6 +96,19 @@ def _cause(at: JobAt) -> str:
     return f"{gpus(since.gpu_milli)} idle for {span(at.at_ms - since.since_ms)}: {use}"
 
 
+def _stood(at: JobAt) -> int | None:
+    """None of a job whose GPUs wait for people, and where they have idled for longer than is looked back."""
+    since = at.idle_since()
+    if (
+        since is None
+        or not since.is_first
+        or at.job is None
+        or is_interactive(dict(at.job.dimensions().labels or ()))
+    ):
+        return None
+    return since.since_ms
+
+
 def _waste(at: JobAt, paid_nano_per_hour: int) -> int:
     """What is paid for the idle part of the GPUs' time."""
     use = at.idle
@@ -168,6 +182,7 @@ RULE: Final = JobRule(
     margins=_margins,
     evidence=lambda of: idle_evidence(of.job_id, of.held_ms),
     words=Words("leaves {cause}", "stop it or give GPUs back", "uses its GPUs again"),
+    stood=_stood,
     goes_on="all",
     usual_by="length",
     waste=_waste,

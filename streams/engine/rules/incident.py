@@ -5,6 +5,8 @@ A function of when their episodes began, and of what was known then: it does not
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -12,7 +14,7 @@ from schemas.durations import MINUTE_MS
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.formatting import rounded_usd, sentence, short
+from streams.engine.rules.formatting import rounded_usd, sentence, short, short_instant
 from streams.engine.rules.rule import (
     DIGEST,
     PAGE,
@@ -28,8 +30,8 @@ from streams.engine.rules.shared_cause import PRICE, SILENCE, STANDSTILL, STANDS
 _NAME: Final = "incident"
 #: Alerts that open within so long before a whole minute are of one time.
 TOGETHER_MS: Final = 2 * MINUTE_MS
-#: Jobs that stood still at one time are looked at in turns of 5 min, and report each few minutes.
-STOOD_TOGETHER_MS: Final = 10 * MINUTE_MS
+#: Jobs stand still by one cause if they do so since instants that are no further apart: they report each few minutes.
+STOOD_TOGETHER_MS: Final = 5 * MINUTE_MS
 _DEAREST: Final = 3
 CLUSTER: Final = "cluster"
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
@@ -56,6 +58,7 @@ class SharedAlert(NamedTuple):
     nano_per_hour: int  # what the job paid when it opened
     ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
+    stood_ms: int | None = None  # since when the job stands still; None: not known, or another rule
 
     def severity_at(self, at_ms: int) -> str:
         """How urgent it was before an instant: what becomes of it at the instant itself is of the next minute, as its start is."""
@@ -66,22 +69,50 @@ class SharedAlert(NamedTuple):
         return DIGEST
 
 
-def together_ms(cause: str) -> int:
-    """For how long before a whole minute alerts of a cause are of one time."""
-    return STOOD_TOGETHER_MS if parts_of(cause)[0] == STANDSTILL else TOGETHER_MS
-
-
-def minutes_after(at_ms: int, within_ms: int = TOGETHER_MS) -> range:
+def minutes_after(at_ms: int) -> range:
     """The whole minutes for which an alert which opened at this instant is of their time."""
     first_ms = at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    return range(first_ms, first_ms + within_ms, MINUTE_MS)
+    return range(first_ms, first_ms + TOGETHER_MS, MINUTE_MS)
 
 
 def are_incident(alerts: Sequence[SharedAlert], of: Mapping[str, float]) -> bool:
-    """Whether alerts of one cause and one time are an incident; jobs of one cluster stand still by it if they are of as many owners."""
-    if alerts and parts_of(alerts[0].cause)[0] == STANDSTILL:
-        return len({each.owner for each in alerts if each.owner}) >= of["jobs"]
+    """Whether alerts of one cause that opened at one time are an incident."""
     return len({each.job_id for each in alerts}) >= of["jobs"]
+
+
+def is_standstill(cause: str) -> bool:
+    """Whether a cause is what jobs of a cluster stand still by."""
+    return parts_of(cause)[0] == STANDSTILL
+
+
+def stands_with(stood_ms: int | None, incident_ms: int | None) -> bool:
+    """Whether a job that stands still since then does so by what an incident of its cluster tells of."""
+    return (
+        stood_ms is not None and incident_ms is not None and abs(stood_ms - incident_ms) <= STOOD_TOGETHER_MS
+    )
+
+
+def stand_together_at(alerts: Iterable[SharedAlert], at_ms: int, jobs: float) -> list[SharedAlert]:
+    """Those of a cluster that stand still since one time, where the alert of one opened in the minute before a whole one; none: they do not.
+
+    They are of so many owners (`jobs`). When they opened is of no matter: that goes by what a job pays.
+    """
+    known = sorted(
+        (stood_ms, each.started_ms, each.job_id, each.rule, each)
+        for each in alerts
+        if (stood_ms := each.stood_ms) is not None and at_ms - FLAPS_WITHIN_MS <= each.started_ms < at_ms
+    )
+    news = [place for place, each in enumerate(known) if each[1] >= at_ms - MINUTE_MS]
+    owners, end = Counter[str](), 0
+    for first, (stood_ms, *_, alert) in enumerate(known):
+        while end < len(known) and known[end][0] <= stood_ms + STOOD_TOGETHER_MS:
+            owners[known[end][-1].owner] += 1
+            end += 1
+        is_new = bisect_left(news, end) > bisect_left(news, first)
+        if is_new and sum(1 for owner, count in owners.items() if owner and count) >= jobs:
+            return [each for *_, each in known[first:end]]
+        owners[alert.owner] -= 1
+    return []
 
 
 class Opened(Protocol):
@@ -167,7 +198,8 @@ def finding(
     dearest = sorted(rates, key=lambda job_id: (-rates[job_id], job_id))[:_DEAREST]
     # Jobs that ran one after another do not pay at one time.
     nano = alerts[-1].nano_per_hour if is_run else sum(rates.values())
-    said, advice = _words(cause)
+    stood_ms = min((each.stood_ms for each in alerts if each.stood_ms is not None), default=None)
+    said, advice = _words(cause, at_ms, stood_ms)
 
     def run_text(at_most: int) -> str:
         rule, _, *names = parts_of(cause)[1:]
@@ -181,8 +213,7 @@ def finding(
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
         return f"{len(rates)} jobs at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
 
-    is_standstill = parts_of(cause)[0] == STANDSTILL
-    if operator_of(cause) and (operator or not is_standstill):
+    if operator_of(cause) and (operator or not is_standstill(cause)):
         owner = operator
     else:
         # Of a sweep of several people, whoever pays most.
@@ -191,27 +222,40 @@ def finding(
         _NAME, severity_of(alerts, at_ms), kind, name, at_ms,
         sentence(run_text if is_run else text, _RUN_ADVICE if is_run else advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
-        f" WHERE {_are_of(cause)} AND started >= fromUnixTimestamp64Milli({alerts[0].started_ms if is_run else at_ms - together_ms(cause):d}, 'UTC')"
+        f" WHERE {_are_of(cause, stood_ms)} AND started >= fromUnixTimestamp64Milli({_since_ms(alerts, at_ms, is_run=is_run):d}, 'UTC')"
         " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",
         float(len(rates)), nano, 0, owner, _common([each.team for each in alerts]),
-        _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts, is_run=is_run),),
+        _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts, is_run=is_run),), stood_ms,
     )  # fmt: skip
 
 
-def _are_of(cause: str) -> str:
+def _since_ms(alerts: Sequence[SharedAlert], at_ms: int, *, is_run: bool) -> int:
+    """From when on the alerts of an incident began."""
+    return (
+        min(each.started_ms for each in alerts)
+        if is_run or is_standstill(alerts[0].cause)
+        else at_ms - TOGETHER_MS
+    )
+
+
+def _are_of(cause: str, stood_ms: int | None) -> str:
     """The SQL condition of the alerts of a cause."""
     kind, *about = parts_of(cause)
     if kind != STANDSTILL:
         return f"shared_cause = {quoted(cause)}"
     rules = ", ".join(quoted(rule) for rule in STANDSTILL_RULES)
     jobs = f"SELECT job_id FROM jobs FINAL WHERE cluster = {quoted(about[0])}"
-    return f"rule IN ({rules}) AND subject_name IN ({jobs})"
+    near = (
+        f"fromUnixTimestamp64Milli({(stood_ms or 0) + ms:d}, 'UTC')"
+        for ms in (-STOOD_TOGETHER_MS, STOOD_TOGETHER_MS)
+    )
+    return f"rule IN ({rules}) AND subject_name IN ({jobs}) AND stood_since BETWEEN {' AND '.join(near)}"
 
 
 _RUN_ADVICE: Final = "stop or mend the run"
 
 
-def _words(cause: str) -> tuple[Callable[[int], str], str]:
+def _words(cause: str, at_ms: int, stood_ms: int | None) -> tuple[Callable[[int], str], str]:
     """What the jobs have in common, given how long names may be, and what to do."""
     kind, *about = parts_of(cause)
     if kind == PRICE:
@@ -227,7 +271,8 @@ def _words(cause: str) -> tuple[Callable[[int], str], str]:
     if kind == STANDSTILL:
         return (
             lambda at_most: (
-                f"of several owners in cluster {short(about[0], at_most)} stand still at one time"
+                f"of several owners in cluster {short(about[0], at_most)} stand still since about"
+                f" {short_instant(stood_ms or at_ms, at_ms)} UTC"
             ),
             "look at what they share, as its file system or network",
         )
@@ -247,9 +292,9 @@ def margins(of: Mapping[str, float], alerts: Sequence[SharedAlert], *, is_run: b
     """How many jobs have alerts of one cause that opened at one time, or how many alerts came one after another."""
     if is_run:
         return [from_threshold_on("alerts of one cause within 3 h", float(len(alerts)), float(RUN_ALERTS))]
-    if alerts and parts_of(alerts[0].cause)[0] == STANDSTILL:
+    if alerts and is_standstill(alerts[0].cause):
         owners = len({each.owner for each in alerts if each.owner})
-        return [from_threshold_on("owners whose jobs stand still at one time", float(owners), of["jobs"])]
+        return [from_threshold_on("owners whose jobs stand still since one time", float(owners), of["jobs"])]
     jobs = len({each.job_id for each in alerts})
     return [from_threshold_on("jobs with alerts of one cause at one time", float(jobs), of["jobs"])]
 
@@ -261,7 +306,7 @@ RULE: Final = LedgerRule(
     about="`sku`, `source`, `sweep`, `run`, `cluster`",
     holds=(
         "alerts about 3 jobs or more have one cause and opened within 2 min, or jobs of 3 owners or more in one cluster stand still"
-        " (`idle_gpus`, `stalled`) within 10 min; it ends 10 min after the last of them. Or it is the"
+        " (`idle_gpus`, `stalled`) since instants within 5 min; it ends 10 min after the last of them. Or it is the"
         " fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h. It is as urgent as the"
         " most urgent of them, also when one becomes more urgent later"
     ),

@@ -84,6 +84,7 @@ class IdleSince(NamedTuple):
     gpu_milli: int  # sampled
     productive_ratio: float
     memory_mib: int  # the most that a GPU used in the newest minute; 0: none, or not sampled
+    is_first: bool = True  # no minute before it idled; False: they idle for as long as is looked back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +183,8 @@ class JobRule(AlertRule):
     spans: Callable[[JobKnown], Iterable[FactSpan]] | None = None
     #: What the alert has in common with those of other jobs that have the same cause (`shared_cause`); '': nothing but a sweep.
     shares: Callable[[JobAt, AlertDimensions], str] = lambda _at, _job: ""
+    #: Since when the job stands still, which jobs that one cause stops have in common; None: not known, or no such rule.
+    stood: Callable[[JobAt], int | None] = lambda _at: None
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False

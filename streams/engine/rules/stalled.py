@@ -119,6 +119,11 @@ def _value(at: JobAt) -> str:
     return f"{short(name)} {shown}"
 
 
+def _stood(at: JobAt) -> int | None:
+    stall = _stall(at)
+    return None if stall is None else stall.from_ms
+
+
 def _stall(at: JobAt) -> Stall | None:
     return None if at.job is None else stall_of(at.job.pace, at.timelines, at.settings["stalled"])
 
@@ -177,6 +182,7 @@ RULE: Final = JobRule(
         "goes on, or runs no longer",
         unknown="the same progress for long",
     ),
+    stood=_stood,
     goes_on="all",
     waste=all_it_pays,
     inhibited_by=("spinning",),

@@ -28,6 +28,7 @@ SHARED_ALERTS: Final = """
 SELECT shared_cause, rule, severity, subject_kind, subject_name, owner, team, project,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms,
     toUnixTimestamp64Milli(ticket_since) AS ticket_ms, toUnixTimestamp64Milli(page_since) AS page_ms,
+    toUnixTimestamp64Milli(stood_since) AS stood_ms,
     toInt64(toDecimal128(opened_usd_per_hour, 9) * 1000000000) AS nano_per_hour
 FROM alerts FINAL
 WHERE (shared_cause != '' OR rule IN {standstill:Array(String)}) AND rule != 'incident' AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
@@ -132,4 +133,5 @@ def _of_jobs(rows: Sequence[Mapping[str, Any]]) -> Iterator[SharedAlert]:
                 row["nano_per_hour"],
                 row["ticket_ms"],
                 row["page_ms"],
+                row["stood_ms"],
             )

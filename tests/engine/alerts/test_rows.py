@@ -53,6 +53,7 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
         "margins": "",
         "ticket_since": None,
         "page_since": None,
+        "stood_since": None,
         "openings": [],
         "quiet_since": None,
         "shard": 7,

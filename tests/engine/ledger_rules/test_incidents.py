@@ -52,6 +52,7 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
         10**9,
         _raised_ms(ticket_ms, each.started_ms),
         _raised_ms(page_ms, each.started_ms),
+        each.stood_ms,
     )
 
 
@@ -71,6 +72,7 @@ def told(changes: Iterable[Alert]) -> list[Told]:
                 None if each.severity == DIGEST else each.ticket_ms or each.started_ms,
                 None if each.severity != PAGE else each.page_ms or each.started_ms,
                 each.owner if each.subject_kind == "run" else "",
+                each.stood_ms,
             )
             for each in last.values()
         ),
@@ -104,7 +106,7 @@ def judged(
 
 
 EPISODES = st.builds(
-    lambda cause, job, tick, length, ticket, page, owner: Fired(
+    lambda cause, job, tick, length, ticket, page, owner, stood: Fired(
         cause,
         f"j{job}",
         tick * 10_000,
@@ -112,6 +114,7 @@ EPISODES = st.builds(
         None if ticket is None else (tick + ticket) * 10_000,
         None if ticket is None or page is None else (tick + ticket + page) * 10_000,
         owner if cause == CLUSTER else "ada",
+        stood if cause == CLUSTER else None,
     ),
     st.sampled_from([PRICE, POOL, SWEEP, CLUSTER]),
     st.integers(0, 4),
@@ -120,6 +123,7 @@ EPISODES = st.builds(
     st.one_of(st.just(0), st.none(), st.integers(0, 60)),
     st.one_of(st.none(), st.integers(0, 60)),
     st.sampled_from(["", "ada", "bob", "cyd", "dan"]),
+    st.one_of(st.none(), st.integers(0, 40).map(lambda half: half * 30_000), st.integers(0, 5)),
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
@@ -275,6 +279,58 @@ def test_one_that_becomes_a_page_makes_the_incident_one_and_what_came_alone_late
         31 * MINUTE_MS,
         31 * MINUTE_MS,
     )
+
+
+def stands(*jobs: tuple[str, int, int], lasts: int = 300) -> list[Fired]:
+    """Jobs of owners, each told of at a minute, which stand still since another."""
+    return [
+        Fired(
+            CLUSTER,
+            f"{owner}-{at}",
+            at * MINUTE_MS,
+            (at + lasts) * MINUTE_MS,
+            owner=owner,
+            stood_ms=since * MINUTE_MS,
+        )
+        for owner, at, since in jobs
+    ]
+
+
+HANGS = stands(("ada", 22, 10), ("bob", 70, 13), ("cyd", 160, 15))
+
+
+def test_jobs_that_stand_still_since_one_time_are_an_incident_whenever_they_are_told_of() -> None:
+    (opened, over) = judged(HANGS, set(), {}, live=False, end_ms=HOURS_MS)
+    assert (opened.subject_kind, opened.subject_name, opened.started_ms) == ("cluster", "c1", 161 * MINUTE_MS)
+    assert opened.stood_ms == 10 * MINUTE_MS
+    assert "of several owners in cluster c1 stand still since about 00:10 UTC" in opened.summary
+    assert over.resolved_ms == 471 * MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    "alerts",
+    [
+        stands(("ada", 70, 10), ("bob", 71, 12), ("cyd", 72, 16)),
+        stands(("ada", 70, 10), ("bob", 71, 12), ("ada", 72, 12)),
+        stands(("ada", 10, 10), ("bob", 71, 12), ("cyd", 190, 15)),
+        [each._replace(stood_ms=None) for each in HANGS],
+    ],
+    ids=["since other times", "two owners", "the first three hours before", "since when is not known"],
+)
+def test_others_that_stand_still_are_none(alerts: list[Fired]) -> None:
+    assert judged(alerts, set(), {}, live=False, end_ms=HOURS_MS) == []
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_cluster_that_hangs_again_while_jobs_still_stand_is_another_incident(live: bool) -> None:
+    again = stands(("dan", 262, 250), ("eve", 300, 251), ("fay", 301, 252))
+    changes = judged([*HANGS, *again], {280 * MINUTE_MS}, {}, live=live, end_ms=HOURS_MS)
+    assert [(each.status, each.changed_ms // MINUTE_MS) for each in changes[:3]] == [
+        (FIRING, 161),
+        (RESOLVED, 302),
+        (FIRING, 302),
+    ]
+    assert changes[2].stood_ms == 250 * MINUTE_MS
 
 
 def test_alerts_for_the_digest_make_an_incident_for_it() -> None:

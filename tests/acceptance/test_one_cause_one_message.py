@@ -150,7 +150,7 @@ def test_jobs_of_very_different_sizes_that_stand_still_since_one_time_are_one_in
     story = Story()
     story.put("controls", 0, kind="operator", name="nodes", owner="mlops")
     for number, gpus in enumerate((8, 2, 1, 1)):
-        held = {"gpu_count": gpus, "nodes": {f"n{number}": gpus}}
+        held: dict[str, Any] = {"gpu_count": gpus, "nodes": {f"n{number}": gpus}}
         _stands(story, f"n{number}", 60, until=260, **held)
     told = story.told(tmp_path)
     assert [(rule, subject) for rule, subject, _ in told] == [
@@ -190,8 +190,6 @@ def test_jobs_of_several_clusters_or_times_that_stand_still_are_alerts_of_their_
 
 def test_processes_that_a_cancelled_job_left_are_told_with_its_name(tmp_path: Path) -> None:
     story = Story()
-    off = {"rule": "unallocated", "enabled": False}  # what all idle nodes cost is another thing
-    story.put("controls", 0, kind="rule", name="off", **off)
     node = {"type": "provisioned", "gpu_count": 8, "gpu_type": "H100", "cluster": "c1", "instance_type": "p5"}
     for number in range(2):
         story.put("nodes", 0, node=f"n{number}", **node)
@@ -204,3 +202,40 @@ def test_processes_that_a_cancelled_job_left_are_told_with_its_name(tmp_path: Pa
         sample = {"node": "n0", "interval_ms": 2 * MINUTE_MS, "gpus": ["0", "1"], "util_ratio": [1.0, 1.0]}
         story.put("gpu", minute + 2, **sample)
     assert story.told(tmp_path) == [("forgotten_node", "c1/p5", 120)]
+
+
+def _fails_each_two_hours(story: Story, names: list[str], *, saves: bool) -> None:
+    """64 GPUs at $159/h, three times in a row; each attempt is another job if there are several names."""
+    for number in range(3):
+        begin, job_id = 125 * number, names[number % len(names)]
+        attempt = 1 + number // len(names)
+        held = {"gpu_count": 64, "nodes": {f"n{node}": 8 for node in range(8)}, "attempt": attempt}
+        story.start(begin, job_id, "n0", **held)
+        story.lives(job_id, range(begin, begin + 118), "n0", None)
+        for minute in (60, 110) if saves else ():
+            story.put("jobs", begin + minute, job_id=job_id, type="checkpointed", attempt=attempt)
+        ends: dict[str, Any] = {"reason": "nan_loss", "attempt": attempt}
+        story.put("jobs", begin + 120, job_id=job_id, type="failed", **ends)
+
+
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [(["llama"], "retry_loop"), (["llama-1", "llama-2", "llama-3"], "resubmit_loop")],
+    ids=["of one job", "of one run"],
+)
+def test_a_dear_loop_of_hours_is_one_page_at_the_second_failure(
+    tmp_path: Path, names: list[str], rule: str
+) -> None:
+    story = Story()
+    _fails_each_two_hours(story, names, saves=False)
+    story.start(0, "steady", "m0", owner="zoe", team="nlp")
+    story.lives("steady", range(460), "m0", None)
+    ((told, _, minute),) = story.told(tmp_path)
+    assert told == rule
+    assert 245 <= minute <= 246
+
+
+def test_a_dear_job_that_goes_on_from_its_checkpoints_after_each_failure_is_no_loop(tmp_path: Path) -> None:
+    story = Story()
+    _fails_each_two_hours(story, ["llama"], saves=True)
+    assert story.told(tmp_path) == []

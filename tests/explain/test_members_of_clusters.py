@@ -36,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
         jobs = [{"job_id": job, "cluster": cluster} for job, cluster in known.items()]
         found.insert(JOBS, rows(JOBS, *jobs), "jobs")
         over = {"status": "resolved", "resolved": at(T0_MS + 90 * 60_000)}
-        hangs = {"subject_kind": "cluster", "shared_cause": CAUSE, **over}
+        hangs: dict[str, Any] = {"subject_kind": "cluster", "shared_cause": CAUSE, **over}
         alerts = [
             _fires("a", "a", 11),
             _fires("b", "lr-2", 15, "idle_gpus", shared_cause='["sweep","idle_gpus","speech","lr"]'),

@@ -33,6 +33,8 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "failures": Fraction(3),
         "preemptions": Fraction(6),
         "lost_usd": Fraction(25),
+        "slow_hours": Fraction(12),
+        "slow_usd_per_hour": Fraction(100),
         "page_usd_per_hour": Fraction(0),
     },
     "idle_gpus": {
@@ -241,9 +243,14 @@ class AttemptRules:
         return False
 
     def retries(self, at_ms: int) -> bool:
-        """Three failures within an hour, or two that lost much, or six preemptions; for an hour after the last."""
+        """Three failures within an hour, or two that lost much, or six preemptions; for an hour after the last. Or a slow loop."""
         if at_ms >= self.done_ms:
             return False
+        failed = [b for b in self.broken if b.failed]
+        for before, last in pairwise(failed):
+            between_ms = last.ended_ms - before.ended_ms
+            if last.ended_ms <= at_ms < last.ended_ms + 3 * between_ms // 2 and self._is_slow(before, last):
+                return True
         for last in self.broken:
             if not last.ended_ms <= at_ms < last.ended_ms + HOUR_MS:
                 continue
@@ -259,11 +266,30 @@ class AttemptRules:
                 return True
         return False
 
+    def _is_slow(self, before: Broken, last: Broken) -> bool:
+        """Two that failed in a row, an hour apart or more, lost much per hour, and half of what was paid meanwhile."""
+        limits = self.limits["retry_loop"]
+        if not HOUR_MS <= last.ended_ms - before.ended_ms < limits["slow_hours"] * HOUR_MS:
+            return False
+        start_ms, lost = min(before.start_ms, last.start_ms), before.lost + last.lost
+        span_ms = max(last.ended_ms - start_ms, 15 * MINUTE_MS)
+        paid = sum(
+            p.rate * max(0, min(last.ended_ms, p.end_ms) - max(start_ms, p.start_ms)) for p in self.paying
+        )
+        is_dear = lost * HOUR_MS >= limits["slow_usd_per_hour"] * 10**9 * span_ms
+        return is_dear and 2 * lost * self.scale >= paid
+
     def lost_per_ms(self, at_ms: int) -> Fraction:
         """What those that broke off like the last one lost, over the time since the first of that was done, 15 min at least."""
-        last = [b for b in self.broken if b.ended_ms <= at_ms][-1]
+        known = [b for b in self.broken if b.ended_ms <= at_ms]
+        last = known[-1]
         hour = [b for b in self.broken if 0 <= last.ended_ms - b.ended_ms < HOUR_MS]
         alike = [b for b in hour if b.failed == last.failed]
+        failed = [b for b in known if b.failed][-2:]
+        if last.failed and len(failed) == 2:
+            between_ms = last.ended_ms - failed[0].ended_ms
+            if HOUR_MS <= between_ms < self.limits["retry_loop"]["slow_hours"] * HOUR_MS:
+                alike = failed
         span_ms = max(at_ms - min(b.start_ms for b in alike), 15 * MINUTE_MS)
         return sum((b.lost for b in alike), Fraction(0)) * self.scale / span_ms
 

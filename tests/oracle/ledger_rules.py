@@ -122,7 +122,10 @@ def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> l
             use.cost_nano for use in costs.uses if (use.node, use.hour_ms) == (node.node, node.hour_ms)
         )
         spent += node.cost_nano
-        idle += max(node.cost_nano - used, 0)
+        # "what works for no job on it is told of by `forgotten_node`"
+        stray = _stray_nano(costs, node)
+        if stray is None or stray < thresholds.get("told_stray_nano", 2 * 10**9):
+            idle += max(node.cost_nano - used, 0)
     most = exact(thresholds.get("idle_ratio", 0.05)) * spent
     holds = idle > most and idle >= exact(thresholds.get("least_usd", 1)) * 10**9
     return [Held(Subject("fleet", "nodes"), idle, spent)] if holds else []
@@ -148,19 +151,14 @@ def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
 
     "Or GPUs of one that a job held in the last 24 h worked for no job, worth $2 in the hour".
     """
-    hour_ms = end_ms - HOUR_MS
     least = thresholds.get("stray_nano", exact(thresholds.get("stray_usd", 2)) * 10**9)
     hours = [end_ms - HOUR_MS * back for back in range(1, int(thresholds.get("hours", 6)) + 1)]
     groups: dict[str, list[int]] = {}
     for node in _gpu_nodes(costs, end_ms):
         paid = {other.hour_ms for other in costs.nodes if other.node == node.node and other.gpu_milli_ms > 0}
         used = {use.hour_ms for use in costs.uses if use.node == node.node}
-        free = node.gpu_milli_ms - sum(
-            use.gpu_milli_ms for use in costs.uses if (use.node, use.hour_ms) == (node.node, hour_ms)
-        )
-        stray = max(min(costs.strays.get((node.node, hour_ms), 0), free // 1000), 0)
-        was_held = any(hour_ms - 24 * HOUR_MS <= hour <= hour_ms for hour in used)
-        works_on = was_held and stray and node.cost_nano * stray * 1000 // node.gpu_milli_ms >= least
+        stray = _stray_nano(costs, node)
+        works_on = stray is not None and stray >= least
         if works_on or all(hour in paid and hour not in used for hour in hours):
             group = f"{node.cluster}/{node.instance_type or node.gpu_type}"
             groups.setdefault(group, []).append(node.cost_nano)
@@ -168,6 +166,15 @@ def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
         Held(Subject("node_group", group), sum(nano), nodes=len(nano))
         for group, nano in sorted(groups.items())
     ]
+
+
+def _stray_nano(costs: Costs, node: NodeHour) -> int | None:
+    """What GPUs of the node that worked for no job cost in the hour; None: none did, or no job had held it in the last 24 h."""
+    uses = [use for use in costs.uses if use.node == node.node]
+    free = node.gpu_milli_ms - sum(use.gpu_milli_ms for use in uses if use.hour_ms == node.hour_ms)
+    stray = max(min(costs.strays.get((node.node, node.hour_ms), 0), free // 1000), 0)
+    was_held = any(node.hour_ms - 24 * HOUR_MS <= use.hour_ms <= node.hour_ms for use in uses)
+    return node.cost_nano * stray * 1000 // node.gpu_milli_ms if was_held and stray else None
 
 
 def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> list[Held]:
@@ -245,14 +252,24 @@ def holding(costs: Costs, end_ms: int, records: Iterable[Json]) -> set[tuple[str
         for held in team_burn(costs, end_ms, record)
     }
     for rule, judge in BY_HOUR.items():
-        enabled, thresholds = True, dict[str, float]()
-        for record in wanted:  # of several the one with the smallest name wins
-            if record.get("rule", record["name"]) == rule:
-                enabled = enabled if record.get("enabled") is None else bool(record["enabled"])
-                thresholds |= record.get("thresholds") or {}
+        enabled, thresholds = _settings(rule, wanted)
+        if rule == "unallocated":
+            is_told, of_strays = _settings("forgotten_node", wanted)
+            least = exact(of_strays.get("stray_usd", 2)) * 10**9
+            thresholds["told_stray_nano"] = float(least) if is_told else float("inf")
         if enabled:
             found |= {(rule, held.subject) for held in judge(costs, end_ms, thresholds)}
     return found
+
+
+def _settings(rule: str, records: Iterable[Json]) -> tuple[bool, dict[str, float]]:
+    """Whether a rule is on, and its thresholds; of several records the last one wins."""
+    enabled, thresholds = True, dict[str, float]()
+    for record in records:
+        if record.get("rule", record["name"]) == rule:
+            enabled = enabled if record.get("enabled") is None else bool(record["enabled"])
+            thresholds |= record.get("thresholds") or {}
+    return enabled, thresholds
 
 
 class Episode(NamedTuple):

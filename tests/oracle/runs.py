@@ -19,6 +19,7 @@ class PlainAttempt(NamedTuple):
     state: str
     reason: str
     lost_nano: int
+    cost_nano: int = 0
 
 
 def without_number(name: str) -> str:
@@ -56,6 +57,8 @@ def resubmit_loop(
     dear_failures: int = 3,
     lost_usd: float = 25,
     preemptions: int = 6,
+    slow_hours: float = 12,
+    slow_usd_per_hour: float = 100,
 ) -> list[PlainAttempt]:
     """The attempts of one run that are a loop at an instant, of what had happened by then, the last one first; none: there is no loop."""
     began = [each for each in attempts if each.began_ms <= at_ms]
@@ -70,8 +73,16 @@ def resubmit_loop(
         )
         for end in range(len(broken)):
             last_ms = broken[end].ended_ms
+            if any(last_ms <= each <= at_ms for each in done):
+                continue
+            pair = (
+                chain(known, broken[: end + 1], done, slow_hours * HOUR_MS)[:2] if "failed" in kinds else []
+            )
+            # "it ends half as long again as between them after the last"
+            if _is_slow(pair, slow_usd_per_hour) and at_ms < last_ms + 3 * (last_ms - pair[1].ended_ms) // 2:
+                loops.append(pair)
             # "until an hour after the last, or until one is completed or cancelled"
-            if at_ms >= last_ms + HOUR_MS or any(last_ms <= each <= at_ms for each in done):
+            if at_ms >= last_ms + HOUR_MS:
                 continue
             found = chain(known, broken[: end + 1], done)
             is_dear = sum(each.lost_nano for each in found) >= lost_usd * 10**9
@@ -79,6 +90,15 @@ def resubmit_loop(
             if len({each.job for each in found}) > 1 and len(found) >= min(enough, least):
                 loops.append(found)
     return max(loops, key=lambda loop: loop[0].ended_ms, default=[])
+
+
+def _is_slow(pair: Sequence[PlainAttempt], usd_per_hour: float) -> bool:
+    """ "2 in a row failed within 12 h, and lost $100/h and half of what they cost", an hour apart or more"""
+    if len({each.job for each in pair}) < 2 or pair[0].ended_ms - pair[1].ended_ms < HOUR_MS:
+        return False
+    lost, length_ms = sum(each.lost_nano for each in pair), pair[0].ended_ms - pair[1].began_ms
+    is_dear = lost * HOUR_MS // max(length_ms, 15 * MINUTE_MS) >= usd_per_hour * 10**9
+    return is_dear and 2 * lost >= sum(each.cost_nano for each in pair)
 
 
 class PlainLoop(NamedTuple):
@@ -149,12 +169,15 @@ def _beside(one: PlainSpan, spans: Sequence[PlainSpan]) -> bool:
 
 
 def chain(
-    known: Sequence[PlainAttempt], broken: Sequence[PlainAttempt], done: Sequence[int]
+    known: Sequence[PlainAttempt],
+    broken: Sequence[PlainAttempt],
+    done: Sequence[int],
+    within_ms: float = HOUR_MS,
 ) -> list[PlainAttempt]:
     """ "within an hour one after another, and none was completed or cancelled between", the last one first"""
     found: list[PlainAttempt] = []
     for each in reversed(broken):
-        is_early = each.ended_ms <= broken[-1].ended_ms - HOUR_MS
+        is_early = each.ended_ms <= broken[-1].ended_ms - within_ms
         if is_early or not alone(known, each) or each.reason == "timeout":
             break
         if found and any(each.ended_ms <= over <= found[-1].ended_ms for over in done):

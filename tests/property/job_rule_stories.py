@@ -261,6 +261,31 @@ def growing_old(rng: random.Random) -> list[Line]:
     return lines
 
 
+def breaking_slowly(rng: random.Random) -> list[Line]:
+    """A job beside the others whose attempts take about an hour or two until they fail, having saved something or not."""
+    gpus, at_ms = rng.choice((8, 24, 32, 64)), T0 + rng.randrange(5 * M)
+    lines: list[Line] = []
+    for attempt in range(1, rng.choice((3, 3, 4))):
+        held = {"gpu_count": gpus, "purchase": "on_demand", "owner": "s"}
+        lines.append(job("s", "started", at_ms, attempt=attempt, **held))
+        length_ms = rng.choice((20, 59, 61, 70, 125)) * M
+        if rng.random() < 0.4:
+            saved_ms = rng.choice((5 * M, length_ms // 2, length_ms - 5 * M))
+            lines.append(job("s", "checkpointed", at_ms + saved_ms, attempt=attempt))
+        at_ms += length_ms
+        end = rng.choice(("failed", "failed", "failed", "failed", "preempted", ""))
+        if end:
+            lines.append(job("s", end, at_ms, attempt=attempt))
+        at_ms += rng.choice((1, 3 * M, 20 * M))
+    if rng.random() < 0.3:
+        lines.append(job("s", "completed", at_ms, attempt=attempt))
+    if rng.random() < 0.5:
+        limits = {"slow_hours": rng.choice((1.5, 2, 12)), "slow_usd_per_hour": rng.choice((20, 60, 120))}
+        said = {"kind": "rule", "name": "slow", "rule": "retry_loop", "job_id": "s", "thresholds": limits}
+        lines.append(Line("controls", {"source": "r", "id": "slow", "time_ms": T0} | said))
+    return [*lines, job("late", "queued", at_ms + rng.choice((M, 70 * M, 200 * M)))]
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -294,4 +319,7 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     if of_old.random() < 0.3:
         lines += growing_old(of_old)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
+    of_slow = random.Random(f"slow {seed}")
+    if of_slow.random() < 0.15:
+        lines += breaking_slowly(of_slow)
     return sorted(lines, key=time_of)

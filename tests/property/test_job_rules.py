@@ -94,6 +94,8 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("runaway_length", "ticket_usd_per_hour", Fraction(1000)),
     ("silent_job", "page_usd_per_hour", Fraction(2)),
     ("silent_job", "ticket_usd_per_hour", Fraction(1000)),
+    ("retry_loop", "slow_hours", Fraction(2)),
+    ("retry_loop", "slow_usd_per_hour", Fraction(130)),
 )
 
 

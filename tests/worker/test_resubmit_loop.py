@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOBS
@@ -32,6 +32,7 @@ def ran(
     state: str = "failed",
     *,
     lost: float = 0.5,
+    cost: float | None = None,
     reason: str = "unknown",
     attempt: int = 1,
     **about: Any,
@@ -43,7 +44,8 @@ def ran(
     world.put(ATTEMPTS, reason=reason if state == "failed" else "", **put)
     if state in ("failed", "preempted"):
         hour = at(began_ms // HOUR_MS * HOUR_MS)
-        money = {"gpu_cost_usd": Decimal(str(lost)), "lost_cost_usd": Decimal(str(lost))}
+        cost_usd = Decimal(str(lost if cost is None else cost))
+        money = {"gpu_cost_usd": cost_usd, "lost_cost_usd": Decimal(str(lost))}
         world.put(JOB_HOURS, job_id=job_id, attempt=attempt, hour=hour, wall_clock_ms=1, **money)
 
 
@@ -82,6 +84,36 @@ def test_three_that_lost_much_are_enough(world: World) -> None:
         ran(world, str(101 + number), 10 * number, 9 + 10 * number, lost=9)
         ran(world, str(201 + number), 10 * number, 9 + 10 * number, lost=8, work_dir="/home/ada/other")
     assert told(world.look(1)) == [("103", "page", "firing", 29)]
+
+
+def test_two_dear_ones_that_fail_hours_apart_are_enough(world: World) -> None:
+    for number in range(3):
+        ran(world, str(101 + number), 130 * number, 120 + 130 * number, lost=400)
+        ran(world, str(201 + number), 130 * number, 120 + 130 * number, lost=150, work_dir="/cheap")
+        saves: dict[str, Any] = {"lost": 400.0, "cost": 900, "work_dir": "/saves"}
+        ran(world, str(301 + number), 130 * number, 120 + 130 * number, **saves)
+        ran(world, str(401 + number), 800 * number, 750 + 800 * number, lost=2000, work_dir="/rare")
+    changes = [each for _ in range(20) for each in world.look(0.6)]
+    assert told(changes) == [("102", "page", "firing", 250), ("102", "page", "resolved", 575)]
+    alert = next(each for each in changes if each.rule == RULE)
+    assert alert.summary.startswith(
+        "101 and 102 failed one after another in 4 h 10 min (unknown x2), $800.00 of work lost in all;"
+    )
+
+
+def test_a_slow_loop_is_over_when_a_job_of_the_run_is_done(world: World) -> None:
+    for number in range(2):
+        ran(world, str(101 + number), 130 * number, 120 + 130 * number, lost=400)
+    ran(world, "103", 255, 300, "completed")
+    assert told(world.look(6)) == [("102", "page", "firing", 250), ("102", "page", "resolved", 300)]
+
+
+def test_trials_of_a_sweep_that_fail_hours_apart_are_no_slow_loop(world: World) -> None:
+    for number in range(4):
+        ran(world, str(101 + number), 60 * number, 120 + 60 * number, lost=400)
+        ran(world, f"901_{number}", 130 * number, 120 + 130 * number, lost=400, work_dir="/array",
+            labels=[("slurm_array_job_id", "901")])  # fmt: skip
+    assert told(world.look(9)) == []
 
 
 def test_a_run_by_its_name_alone_is_a_ticket_unless_it_is_dear(world: World) -> None:
@@ -149,10 +181,19 @@ def test_it_can_be_switched_off(world: World) -> None:
 
 
 def test_the_margins_are_those_of_the_thresholds() -> None:
-    thresholds = {"failures": 4, "dear_failures": 3, "lost_usd": 25, "preemptions": 6}
+    thresholds = {
+        "failures": 4,
+        "dear_failures": 3,
+        "lost_usd": 25,
+        "preemptions": 6,
+        "slow_usd_per_hour": 100,
+    }
     broke = tuple(RunAttempt(str(number), 1, number, number + 1, "failed") for number in range(2))
     found = margins(thresholds, RunLoop(2, 3, broke), 50 * 10**9)
-    assert [each.share for each in found] == [0.5, 2 / 3, 2.0, 0.0]
+    assert [each.share for each in found] == [0.5, 2 / 3, 2.0, 0.0, None]
+    slow = tuple(RunAttempt(str(at), 1, at * HOUR_MS, (at + 1) * HOUR_MS, "failed") for at in range(2))
+    found = margins(thresholds, RunLoop(2, 3, slow), 500 * 10**9)
+    assert found[-1].share == 2.5
 
 
 names = st.sampled_from(["17", "18_3", "train-1", "train-x7", "ns/5f0c/train-12", "a", "bash", "cl-4", "-1"])
@@ -190,33 +231,57 @@ drawn_attempts = st.lists(
 )
 
 
+#: Failures that are hours apart once all takes nine times as long.
+SLOW = [
+    (2, 14, "failed", "unknown", 9, False),
+    (1, 15, "failed", "unknown", 9, False),
+    (0, 12, "failed", "unknown", 2, False),
+    (1, 18, "failed", "unknown", 9, False),
+    (1, 9, "preempted", "unknown", 9, False),
+    (1, 9, "failed", "timeout", 9, False),
+    (1, 12, "failed", "unknown", 9, False),
+    (1, 12, "failed", "unknown", 9, False),
+    (0, 5, "completed", "unknown", 9, False),
+]
+
+
 @settings(PROFILE, max_examples=max(EXAMPLES // 4, 5))
-@given(drawn_attempts, st.lists(st.integers(1, LENGTH - 1), max_size=3, unique=True))
-def test_it_holds_where_the_plain_judge_says(shared: Any, drawn: list[Any], cut: list[int]) -> None:
+@given(drawn_attempts, st.lists(st.integers(1, LENGTH - 1), max_size=3, unique=True), st.just(1))
+@example(SLOW, [20, 90], 9)
+@example(SLOW[:3], [], 9)
+def test_it_holds_where_the_plain_judge_says(
+    shared: Any, drawn: list[Any], cut: list[int], times: int
+) -> None:
+    """`times`: how many times as long and as dear all is."""
     empty(shared.target)
     world = World(shared)
     plain: list[PlainAttempt] = []
     begin = 0
     for number, (gap, length, state, reason, lost, is_beside) in enumerate(drawn):
-        begin = begin + (gap if not is_beside else 0)
-        end = None if state == "running" else begin + length
-        ran(world, str(101 + number), begin, end, state, reason=reason, lost=lost)
+        begin = begin + (gap * times if not is_beside else 0)
+        end = None if state == "running" else begin + length * times
+        ran(world, str(101 + number), begin, end, state, reason=reason, lost=lost * times**2)
         ended_ms = FOREVER if end is None else T0 + end * MINUTE_MS
         of_failed = reason if state == "failed" else ""
         broke = state in ("failed", "preempted")
         plain.append(
             PlainAttempt(
-                str(101 + number), T0 + begin * MINUTE_MS, ended_ms, state, of_failed, lost * 10**9 * broke
+                str(101 + number),
+                T0 + begin * MINUTE_MS,
+                ended_ms,
+                state,
+                of_failed,
+                lost * times**2 * 10**9 * broke,
             )
         )
-        begin += 0 if is_beside or end is None else length
+        begin += 0 if is_beside or end is None else length * times
     want, before = [], False
-    for minute in range(1, LENGTH + 1):
+    for minute in range(1, LENGTH * times + 1):
         holds = bool(resubmit_loop(plain, T0 + minute * MINUTE_MS))
         want += [("firing" if holds else "resolved", minute)] if holds != before else []
         before = holds
     got: list[tuple[str, float]] = []
-    for until in [*sorted(cut), LENGTH]:
+    for until in [each * times for each in (*sorted(cut), LENGTH)]:
         changes = told(world.look((T0 + until * MINUTE_MS - world.since_ms) / HOUR_MS))
         got += [(status, minute) for _, _, status, minute in changes]
     assert got == want

@@ -10,34 +10,15 @@ from typing import Any, Final
 
 from schemas.durations import HOUR_MS
 from schemas.units import NANO_PER_USD
+from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.rules.empty_group import KIND, NodeGroup, group_evidence
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import sentence, short, unheeded, usd
-from streams.engine.rules.hourly_sql import END, FROM, IN, TO, nodes_sql
+from streams.engine.rules.hourly_sql import END, IN, STRAY_NANO, STRAYS, TO, nodes_sql
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "forgotten_node"
-#: A job that held the node so long before left what works on it: else its jobs are not metered, and nothing says that it should idle.
-_LEFT_HOURS: Final = 24
-#: What GPUs did for no job, by hour and node, and the last job that held any of these.
-_STRAYS: Final = f"""
-SELECT s.hour AS hour, s.node AS node, s.stray_ms AS stray_ms, s.gpus AS gpus, j.job_id AS last_job
-FROM
-(
-    SELECT toStartOfHour(minute) AS hour, node, toInt64(sum(productive_ms)) AS stray_ms, toInt64(uniqExactIf(gpu, productive_ms > 0)) AS gpus
-    FROM unattributed_minutes FINAL WHERE minute >= {FROM} AND minute < {TO} GROUP BY hour, node HAVING stray_ms > 0
-) AS s
-ASOF LEFT JOIN
-(
-    SELECT toStartOfHour(minute) AS hour, node, argMax(job_id, (minute, job_id)) AS job_id
-    FROM job_minutes FINAL PREWHERE minute >= {FROM} - INTERVAL {_LEFT_HOURS} HOUR AND minute < {TO}
-    WHERE component = 'gpu' AND quantity != 0
-        AND node IN (SELECT node FROM unattributed_minutes WHERE minute >= {FROM} AND minute < {TO} AND productive_ms > 0)
-    GROUP BY hour, node
-) AS j ON j.node = s.node AND s.hour >= j.hour
-WHERE j.job_id != '' AND s.hour <= j.hour + INTERVAL {_LEFT_HOURS} HOUR"""
-_STRAY_MS: Final = "least(x.stray_ms, intDiv(toInt64(w.gpu_ms - w.used_ms), 1000))"
 SQL: Final = f"""
 SELECT {END}, concat(cluster, '/', if(instance_type != '', instance_type, node_gpu_type)) AS node_group, cluster, instance_type,
     if(instance_type != '', '', node_gpu_type) AS gpu_type, toInt64(count()) AS nodes, min(node) AS first_node,
@@ -48,7 +29,7 @@ FROM
 (
     SELECT w.hour AS hour, w.node AS node, node_team, cluster, instance_type, node_gpu_type, node_usd, x.last_job AS last_job, x.gpus AS gpus,
         if(was_used, 0, paid_hours) AS empty_hours,
-        toInt64(intDiv(toInt256(toDecimal128(node_usd, 9) * 1000000000) * greatest({_STRAY_MS}, 0) * 1000, w.gpu_ms)) AS stray_nano,
+        {STRAY_NANO} AS stray_nano,
         stray_nano >= {{stray_nano:Int64}} AS is_stray
     FROM
     (
@@ -57,7 +38,7 @@ FROM
         FROM ({nodes_sql("fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')", TO)})
         WINDOW w AS (PARTITION BY node ORDER BY hour RANGE BETWEEN {{before_s:UInt32}} PRECEDING AND CURRENT ROW)
     ) AS w
-    LEFT ANY JOIN ({_STRAYS}) AS x ON x.hour = w.hour AND x.node = w.node
+    LEFT ANY JOIN ({STRAYS}) AS x ON x.hour = w.hour AND x.node = w.node
 )
 WHERE {IN} AND (empty_hours >= {{hours:UInt32}} OR is_stray) GROUP BY hour, node_group, cluster, instance_type, gpu_type"""
 
@@ -94,14 +75,18 @@ def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
     )  # fmt: skip
 
 
+def told_stray_nano(of: LedgerSettings) -> int:
+    """From which nano-dollars of an hour on GPUs of a node that worked for no job are told of."""
+    return round(of.thresholds["stray_usd"] * NANO_PER_USD) if of.enabled else MAX_COST_NANO
+
+
 def _bound(of: Mapping[str, float], from_ms: int) -> Mapping[str, float]:
     hours = int(of["hours"])
-    stray_nano = round(of["stray_usd"] * NANO_PER_USD)
     return {
         "since_ms": from_ms - (hours - 1) * HOUR_MS,
         "before_s": (hours - 1) * 3600,
         "hours": hours,
-        "stray_nano": stray_nano,
+        "stray_nano": round(of["stray_usd"] * NANO_PER_USD),
     }
 
 

@@ -84,3 +84,27 @@ def nodes_sql(since: str, to: str) -> str:
     """SQL for GPU nodes in these hours, as above."""
     type_ = "if(instance_type != '', instance_type, gpu_type)"
     return _NODES.format(since=since, to=to, is_named=in_named_group("cluster", type_))
+
+
+#: A job that held the node so long before left what works on it: else its jobs are not metered, and nothing says that it should idle.
+_LEFT_HOURS: Final = 24
+#: What GPUs did for no job, by hour and node, and the last job that held any of these.
+STRAYS: Final = f"""
+SELECT s.hour AS hour, s.node AS node, s.stray_ms AS stray_ms, s.gpus AS gpus, j.job_id AS last_job
+FROM
+(
+    SELECT toStartOfHour(minute) AS hour, node, toInt64(sum(productive_ms)) AS stray_ms, toInt64(uniqExactIf(gpu, productive_ms > 0)) AS gpus
+    FROM unattributed_minutes FINAL WHERE minute >= {FROM} AND minute < {TO} GROUP BY hour, node HAVING stray_ms > 0
+) AS s
+ASOF LEFT JOIN
+(
+    SELECT toStartOfHour(minute) AS hour, node, argMax(job_id, (minute, job_id)) AS job_id
+    FROM job_minutes FINAL PREWHERE minute >= {FROM} - INTERVAL {_LEFT_HOURS} HOUR AND minute < {TO}
+    WHERE component = 'gpu' AND quantity != 0
+        AND node IN (SELECT node FROM unattributed_minutes WHERE minute >= {FROM} AND minute < {TO} AND productive_ms > 0)
+    GROUP BY hour, node
+) AS j ON j.node = s.node AND s.hour >= j.hour
+WHERE j.job_id != '' AND s.hour <= j.hour + INTERVAL {_LEFT_HOURS} HOUR"""
+_STRAY_MS: Final = "least(x.stray_ms, intDiv(toInt64(w.gpu_ms - w.used_ms), 1000))"
+#: What that cost, in nano-dollars, of a row `w` of `nodes_sql` and one `x` of these.
+STRAY_NANO: Final = f"toInt64(intDiv(toInt256(toDecimal128(node_usd, 9) * 1000000000) * greatest({_STRAY_MS}, 0) * 1000, w.gpu_ms))"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.similar_jobs import stem_of
 
@@ -21,6 +21,10 @@ BROKEN: Final = (*_FAILED, "preempted")
 DONE: Final = ("completed", "cancelled")
 #: Labels of a job that is one of several that were submitted together, or one of a CI system, which tries another commit each time.
 _PARTS: Final = ("slurm_array_job_id", "slurm_het_job_id", "ci_job")
+#: A slow loop holds for so many halves of the time between its attempts after the last of them.
+HOLDS_HALVES: Final = 3
+#: What a few short attempts lost in a minute or two says little of an hour.
+_LEAST_SPAN_MS: Final = 15 * MINUTE_MS
 #: Names of sessions: what `srun --pty bash` and `salloc` call their jobs.
 _SESSIONS: Final = frozenset({"bash", "sh", "zsh", "fish", "csh", "tcsh", "interactive", "jupyter"})
 
@@ -88,6 +92,15 @@ class LoopLimits(NamedTuple):
     dear_failures: int  # that lost so much
     lost_nano: int
     preemptions: int
+    slow_ms: int  # within which two that failed in a row are one, too, if they lost so much per hour
+    slow_nano_per_hour: int
+
+
+class RunLoss(NamedTuple):
+    """What an attempt lost, and what it cost in all, in nano-dollars."""
+
+    lost_nano: int = 0
+    cost_nano: int = 0
 
 
 class RunLoop(NamedTuple):
@@ -125,13 +138,14 @@ def _template(job_id: str) -> str:
 
 
 def run_loops(
-    attempts: Iterable[RunAttempt], limits: LoopLimits, lost_nano: Callable[[RunAttempt], int]
+    attempts: Iterable[RunAttempt], limits: LoopLimits, loss: Callable[[RunAttempt], RunLoss]
 ) -> list[RunLoop]:
     """Where attempts of a run are a loop: so many of several jobs broke off one after another, within an hour.
 
     None of them overlaps with an attempt of another job, else these are trials that run side by side; none was completed or
     cancelled between them. What reached its time limit has not failed. A loop holds for an hour after the last of them, or
-    until one is completed or cancelled.
+    until one is completed or cancelled. Two that failed hours apart are one that is slow if they lost much per hour, and half of
+    what they cost; it holds for half as long again as lies between them.
     """
     known = sorted(attempts, key=lambda each: (each.began_ms, each.ended_ms, each.job_id, each.attempt))
     apart = _apart(known)
@@ -143,34 +157,58 @@ def run_loops(
             key=lambda each: (each.ended_ms, each.job_id, each.attempt),
         )
         for place in range(len(broken)):
-            alike = _alike(broken, place, apart, done)
-            if _is_loop(alike, limits, lost_nano):
-                begin_ms = alike[-1].ended_ms
-                over = bisect_left(done, begin_ms)
-                until_ms = min(begin_ms + HOUR_MS, done[over] if over < len(done) else NEVER_MS)
-                found.append(RunLoop(begin_ms, until_ms, tuple(alike)))
+            alike, hold_ms = _alike(broken, place, apart, done, HOUR_MS), HOUR_MS
+            if not _is_loop(alike, limits, loss):
+                alike = _alike(broken, place, apart, done, limits.slow_ms)[-2:]
+                hold_ms = HOLDS_HALVES * (alike[-1].ended_ms - alike[0].ended_ms) // 2 if alike else 0
+                if not _is_slow(alike, limits, loss):
+                    continue
+            begin_ms = alike[-1].ended_ms
+            over = bisect_left(done, begin_ms)
+            until_ms = min(begin_ms + hold_ms, done[over] if over < len(done) else NEVER_MS)
+            found.append(RunLoop(begin_ms, until_ms, tuple(alike)))
     return sorted(found)
 
 
-def _is_loop(alike: Sequence[RunAttempt], limits: LoopLimits, lost_nano: Callable[[RunAttempt], int]) -> bool:
+def lost_per_hour(alike: Sequence[RunAttempt], loss: Callable[[RunAttempt], RunLoss]) -> int:
+    """What attempts lost, in nano-dollars per hour since the first of them began; of a quarter of an hour at least."""
+    length_ms = max(alike[-1].ended_ms - alike[0].began_ms, _LEAST_SPAN_MS)
+    return sum(loss(each).lost_nano for each in alike) * HOUR_MS // length_ms
+
+
+def _is_slow(alike: Sequence[RunAttempt], limits: LoopLimits, loss: Callable[[RunAttempt], RunLoss]) -> bool:
+    if len({each.job_id for each in alike}) < 2 or not alike[-1].is_failed:
+        return False
+    if (
+        alike[-1].ended_ms - alike[0].ended_ms < HOUR_MS
+        or lost_per_hour(alike, loss) < limits.slow_nano_per_hour
+    ):
+        return False
+    losses = [loss(each) for each in alike]
+    return 2 * sum(each.lost_nano for each in losses) >= sum(each.cost_nano for each in losses)
+
+
+def _is_loop(alike: Sequence[RunAttempt], limits: LoopLimits, loss: Callable[[RunAttempt], RunLoss]) -> bool:
     if len({each.job_id for each in alike}) < 2:
         return False
     if not alike[-1].is_failed:
         return len(alike) >= limits.preemptions
     if len(alike) >= limits.failures:
         return True
-    return len(alike) >= limits.dear_failures and sum(map(lost_nano, alike)) >= limits.lost_nano
+    return (
+        len(alike) >= limits.dear_failures and sum(loss(each).lost_nano for each in alike) >= limits.lost_nano
+    )
 
 
 def _alike(
-    broken: Sequence[RunAttempt], place: int, apart: set[RunAttempt], done: Sequence[int]
+    broken: Sequence[RunAttempt], place: int, apart: set[RunAttempt], done: Sequence[int], within_ms: int
 ) -> list[RunAttempt]:
-    """Those that broke off one after another up to this one, itself included, in the hour up to its end."""
+    """Those that broke off one after another up to this one, itself included, in so long up to its end."""
     last = broken[place]
     found: list[RunAttempt] = []
     for before in range(place, -1, -1):
         each = broken[before]
-        is_late = each.ended_ms > last.ended_ms - HOUR_MS
+        is_late = each.ended_ms > last.ended_ms - within_ms
         if not is_late or each not in apart or each.reason == "timeout":
             break
         if found and bisect_left(done, each.ended_ms) < bisect_left(done, found[-1].ended_ms + 1):

@@ -30,7 +30,11 @@ def limits_of(thresholds: Mapping[str, float]) -> LoopLimits:
     failures, dear, preemptions = (
         int(thresholds[name]) for name in ("failures", "dear_failures", "preemptions")
     )
-    return LoopLimits(failures, dear, round(thresholds["lost_usd"] * NANO_PER_USD), preemptions)
+    lost_nano, slow_nano = (
+        round(thresholds[name] * NANO_PER_USD) for name in ("lost_usd", "slow_usd_per_hour")
+    )
+    slow_ms = round(thresholds["slow_hours"] * HOUR_MS)
+    return LoopLimits(failures, dear, lost_nano, preemptions, slow_ms, slow_nano)
 
 
 def finding(
@@ -82,12 +86,20 @@ def margins(of: Mapping[str, float], loop: RunLoop, lost_nano: int) -> list[Marg
     """How far attempts of several jobs that broke off one after another are from a loop."""
     number, is_failed = float(len(loop.attempts)), loop.attempts[-1].is_failed
     failed, preempted = (number, 0.0) if is_failed else (0.0, number)
+    first, last = loop.attempts[0], loop.attempts[-1]
+    length_ms = last.ended_ms - first.began_ms
+    slow = None
+    if is_failed and len(loop.attempts) == 2 and last.ended_ms - first.ended_ms >= HOUR_MS:
+        slow = lost_nano / NANO_PER_USD * HOUR_MS / length_ms
     return [
         from_threshold_on("attempts of several jobs failed one after another", failed, of["failures"]),
         from_threshold_on("such attempts that lost much", failed, of["dear_failures"], way=1),
         from_threshold_on("dollars that they lost", lost_nano / NANO_PER_USD, of["lost_usd"], way=1),
         from_threshold_on(
             "attempts of several jobs preempted one after another", preempted, of["preemptions"], way=2
+        ),
+        from_threshold_on(
+            "dollars per hour lost by two that failed hours apart", slow, of["slow_usd_per_hour"], way=3
         ),
     ]
 
@@ -100,7 +112,8 @@ RULE: Final = LedgerRule(
     holds=(
         "jobs of one [run](runs.md), one after another: within an hour 4 of their attempts failed in a row, "
         "or 3 that lost $25, or 6 were preempted, and none was completed or cancelled between. It ends an "
-        "hour after the last, or when one is completed or cancelled. A ticket if only their names say that "
+        "hour after the last, or when one is completed or cancelled. Or 2 in a row failed within 12 h, and lost $100/h and half of "
+        "what they cost; it ends half as long again as between them after the last. A ticket if only their names say that "
         "they are one run and less than $25 is lost"
     ),
     runbook="runbook.md#retry-loop",
@@ -114,6 +127,8 @@ RULE: Final = LedgerRule(
         "preemptions": Threshold(
             6, 2, 1000, "attempts of several jobs that were preempted within an hour", True
         ),
+        "slow_hours": Threshold(12, 1, 168, "hours within which two failures in a row may be a slow loop"),
+        "slow_usd_per_hour": Threshold(100, 0.01, 1e9, "dollars per hour that these lost"),
     },
     each="job",
     is_about_run=True,

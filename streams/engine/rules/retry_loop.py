@@ -22,20 +22,30 @@ from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import changed_since
 from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.lines import Lines
 
 _FAILED: Final = ("failed", "superseded")
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
 #: What a few short attempts lost in a minute or two says little of an hour.
 _LEAST_SPAN_MS: Final = 15 * MINUTE_MS
+#: A slow loop goes on for so many halves of the time between its attempts after the last of them.
+_HOLDS_HALVES: Final = 3
+#: What two attempts of a slow loop lost is at least this share of what the job paid meanwhile: it saves hardly anything.
+_SLOW_LOST_RATIO: Final = 0.5
 
 
 class RetryLimits(NamedTuple):
-    """From how many attempts within an hour on, and from which loss in nano-dollars on if two or more failed."""
+    """From how many attempts within an hour on, and from which loss in nano-dollars on if two or more failed.
+
+    And of two that failed one after the other within `slow_ms`, from which loss per hour on.
+    """
 
     failures: int
     preemptions: int
     lost_nano: int
+    slow_ms: int
+    slow_nano_per_hour: int
 
 
 class BrokenAttempt(NamedTuple):
@@ -81,16 +91,20 @@ def retry_spans(
     broken: Sequence[BrokenAttempt],
     limits: RetryLimits,
     lost_nano: Callable[[int], Fraction],
+    is_slow_loop: Callable[[BrokenAttempt, BrokenAttempt], bool],
     done_ms: int,
     since_ms: int = BEGINNING_MS,
 ) -> tuple[Span, ...]:
     """Return when a retry loop holds: from an end that completes it until an hour later, or until the job is done.
 
+    One that is slow holds until half as long again as its attempts take has passed without another.
     `lost_nano(attempt)` is what the attempt lost, in nano-dollars; it is called only where two failed within an hour.
-    `done_ms`: when the job was completed or cancelled, OPEN_MS if it was not. Spans that end by `since_ms` are left out.
+    `is_slow_loop`: whether two that failed one after the other lost enough per hour. `done_ms`: when the job was completed or
+    cancelled, OPEN_MS if it was not. Spans that end by `since_ms` are left out.
     """
     spans = []
-    begin = bisect_right(broken, since_ms - HOUR_MS, key=attrgetter("ended_ms"))
+    longest_ms = max(_hold_ms(limits.slow_ms), HOUR_MS)
+    begin = bisect_right(broken, since_ms - longest_ms, key=attrgetter("ended_ms"))
     for place in range(begin, len(broken)):
         last = broken[place]
         first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
@@ -99,9 +113,27 @@ def retry_spans(
         holds = len(alike) >= most
         if not holds and last.failed and len(alike) > 1:
             holds = sum(lost_nano(each.attempt) for each in alike) >= limits.lost_nano
+        hold_ms = HOUR_MS
+        before = slow_before(broken, place, limits.slow_ms)
+        if not holds and before is not None and is_slow_loop(before, last):
+            holds, hold_ms = True, _hold_ms(last.ended_ms - before.ended_ms)
         if holds and last.ended_ms < done_ms:
-            spans.append((last.ended_ms, min(last.ended_ms + HOUR_MS, done_ms)))
+            spans.append((last.ended_ms, min(last.ended_ms + hold_ms, done_ms)))
     return union(spans)
+
+
+def slow_before(broken: Sequence[BrokenAttempt], place: int, slow_ms: int) -> BrokenAttempt | None:
+    """The one that failed last before one that failed, an hour or more before it and within the time of a slow loop; None: none did."""
+    last = broken[place]
+    earlier = reversed(broken[:place]) if last.failed else ()
+    before = next((each for each in earlier if each.failed), None)
+    is_slow = before is not None and HOUR_MS <= last.ended_ms - before.ended_ms < slow_ms
+    return before if is_slow else None
+
+
+def _hold_ms(period_ms: int) -> int:
+    """For how long a slow loop goes on after its last attempt."""
+    return _HOLDS_HALVES * period_ms // 2
 
 
 def within_an_hour(broken: Sequence[BrokenAttempt], last: BrokenAttempt) -> list[BrokenAttempt]:
@@ -121,7 +153,35 @@ class _BreaksFound(NamedTuple):
 
 def _limits(thresholds: Mapping[str, float]) -> RetryLimits:
     failures, preemptions, lost_usd = (thresholds[name] for name in ("failures", "preemptions", "lost_usd"))
-    return RetryLimits(round(failures), round(preemptions), round(lost_usd * NANO_PER_USD))
+    slow_ms = round(thresholds["slow_hours"] * HOUR_MS)
+    slow_nano = round(thresholds["slow_usd_per_hour"] * NANO_PER_USD)
+    return RetryLimits(
+        round(failures), round(preemptions), round(lost_usd * NANO_PER_USD), slow_ms, slow_nano
+    )
+
+
+class _SlowLoss(NamedTuple):
+    """What two attempts that failed one after the other lost, over the time since the first of that work was done."""
+
+    nano_per_hour: Fraction
+    paid_nano: Fraction  # that the job paid in that time
+    lost_nano: Fraction
+
+    @property
+    def is_most(self) -> bool:
+        """Whether they lost much of what was paid."""
+        return self.lost_nano >= Fraction(_SLOW_LOST_RATIO) * self.paid_nano
+
+
+def _slow_loss(
+    before: BrokenAttempt, last: BrokenAttempt, timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]
+) -> _SlowLoss:
+    pair = [(lines.get(each.attempt, {}), timelines[each.attempt].lost) for each in (before, last)]
+    begin_ms = min((start_ms for _, lost in pair for start_ms, _ in lost), default=last.ended_ms)
+    lost = sum((cost_in(of, spans) for of, spans in pair), Fraction(0))
+    meanwhile: list[Span] = [(begin_ms, last.ended_ms)]
+    paid = sum((cost_in(of, meanwhile) for of in lines.values()), Fraction(0)) if lost else Fraction(0)
+    return _SlowLoss(lost * HOUR_MS / max(last.ended_ms - begin_ms, _LEAST_SPAN_MS), paid, lost)
 
 
 def _spans(known: JobKnown) -> Iterator[FactSpan]:
@@ -136,19 +196,28 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
             lost[attempt] = cost_in(known.lines.get(attempt, {}), known.timelines[attempt].lost)
         return lost[attempt]
 
+    limits = _limits(known.thresholds)
+
+    def is_slow_loop(before: BrokenAttempt, last: BrokenAttempt) -> bool:
+        found = _slow_loss(before, last, known.timelines, known.lines)
+        return found.nano_per_hour >= limits.slow_nano_per_hour and found.is_most
+
     known.details.append(_BreaksFound(broken))
     until_ms = done_ms(known.job, known.job.timelines())
-    for each in retry_spans(broken, _limits(known.thresholds), lost_nano, until_ms, known.since_ms):
+    for each in retry_spans(broken, limits, lost_nano, is_slow_loop, until_ms, known.since_ms):
         yield FactSpan(*each)
 
 
 def _broken_like_last(at: JobAt) -> list[BrokenAttempt]:
-    """The attempts that broke off like the last one, in the hour up to its end; empty: none did."""
+    """The attempts that broke off like the last one, in the hour up to its end, or else in a slow loop; empty: none did."""
     found = at.facts.detail(_BreaksFound)
     end = 0 if found is None else bisect_right(found.broken, at.at_ms, key=attrgetter("ended_ms"))
     if found is None or not end:
         return []
     last = found.broken[end - 1]
+    before = slow_before(found.broken, end - 1, _limits(at.settings["retry_loop"]).slow_ms)
+    if before is not None:
+        return [before, last]
     first = bisect_right(found.broken, last.ended_ms - HOUR_MS, 0, end, key=attrgetter("ended_ms"))
     return within_an_hour(found.broken[first:end], last)
 
@@ -190,7 +259,25 @@ def _margins(at: JobAt) -> list[Margin]:
         if found is None or at.job is None or at.at_ms >= done_ms(at.job, at.job.timelines())
         else found.broken
     )
+    limits, slow = _limits(of), list[_SlowLoss]()
     end = bisect_right(broken, at.at_ms, key=attrgetter("ended_ms"))
+    for place in range(
+        bisect_right(broken, at.at_ms - _hold_ms(limits.slow_ms), 0, end, key=attrgetter("ended_ms")), end
+    ):
+        before = slow_before(broken, place, limits.slow_ms)
+        if before is not None and at.at_ms < broken[place].ended_ms + _hold_ms(
+            broken[place].ended_ms - before.ended_ms
+        ):
+            slow.append(_slow_loss(before, broken[place], at.timelines, at.lines))
+    # The one that is the nearest to it.
+    worst = max(
+        slow,
+        key=lambda each: (
+            min(each.nano_per_hour, limits.slow_nano_per_hour) if each.is_most else -1,
+            each.nano_per_hour,
+        ),
+        default=None,
+    )
     begin = bisect_right(broken, at.at_ms - HOUR_MS, key=attrgetter("ended_ms"))
     for place in range(begin, end):
         last = broken[place]
@@ -209,9 +296,22 @@ def _margins(at: JobAt) -> list[Margin]:
             "dollars lost by two or more that failed",
             float(lost_nano / NANO_PER_USD),
             of["lost_usd"],
-            float(lost_nano / _limits(of).lost_nano),
+            float(lost_nano / limits.lost_nano),
             way=2,
         ),
+        *_slow_margins(worst, of),
+    ]
+
+
+def _slow_margins(found: _SlowLoss | None, of: Mapping[str, float]) -> list[Margin]:
+    per_hour = share = None
+    if found is not None:
+        per_hour = float(found.nano_per_hour / NANO_PER_USD)
+        share = float(found.lost_nano / found.paid_nano) if found.paid_nano else 0.0
+    what = "dollars per hour lost by two that failed hours apart"
+    return [
+        from_threshold_on(what, per_hour, of["slow_usd_per_hour"], way=3),
+        from_threshold_on("share of what was paid meanwhile", share, _SLOW_LOST_RATIO, way=3),
     ]
 
 
@@ -221,12 +321,15 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="within an hour: 3 attempts failed, or 2 failed and lost $25, or 6 were preempted; until an hour after the last"
-    " of them, or until the job is completed or cancelled, if that is earlier",
+    " of them. Or 2 in a row failed within 12 h, and lost $100/h and half of what was paid meanwhile; until half as long again as"
+    " between them after the last. Or until the job is completed or cancelled, if that is earlier",
     runbook="runbook.md#retry-loop",
     thresholds={
         "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour", True),
         "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),
         "lost_usd": Threshold(25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"),
+        "slow_hours": Threshold(12, 1, 168, "hours within which two failures in a row may be a slow loop"),
+        "slow_usd_per_hour": Threshold(100, 0.01, 1e9, "dollars per hour that these lost"),
     }
     # A page whatever it loses: nothing comes of it, and four attempts that break off in a minute have lost next to nothing yet.
     | page_from("dollars of lost work per hour since the first of it was done", 0),
@@ -235,7 +338,7 @@ RULE: Final = JobRule(
     cause=_cause,
     margins=_margins,
     evidence=lambda of: attempts_evidence(of.job_id),
-    words=Words("{cause}", "stop it or remove the reason", "has not broken off for an hour"),
+    words=Words("{cause}", "stop it or remove the reason", "has not broken off again for long"),
     goes_on="all",
     waste=_waste,
     inhibited_by=("resubmit_loop",),

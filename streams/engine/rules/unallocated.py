@@ -7,15 +7,20 @@ from typing import Any, Final
 
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, unheeded
-from streams.engine.rules.hourly_sql import AFTER_FIRST, END, FROM, TO, nodes_sql
+from streams.engine.rules.hourly_sql import AFTER_FIRST, END, FROM, STRAY_NANO, STRAYS, TO, nodes_sql
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "unallocated"
 SQL: Final = f"""
-SELECT {END}, sum(node_usd) AS usd, sum(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9)
-    - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9))) AS idle_usd
-FROM ({nodes_sql(FROM, TO)}) WHERE {AFTER_FIRST} GROUP BY hour
+SELECT {END}, sum(node_usd) AS usd, sumIf(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9)
+    - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9)), stray_nano < {{told_stray_nano:Int64}}) AS idle_usd
+FROM
+(
+    SELECT w.*, {STRAY_NANO} AS stray_nano
+    FROM ({nodes_sql(FROM, TO)}) AS w LEFT ANY JOIN ({STRAYS}) AS x ON x.hour = w.hour AND x.node = w.node
+)
+WHERE {AFTER_FIRST} GROUP BY hour
 HAVING toFloat64(idle_usd) > {{idle_ratio:Float64}} * toFloat64(usd) AND toFloat64(idle_usd) >= {{least_usd:Float64}}"""
 
 
@@ -49,7 +54,7 @@ RULE: Final = HourlyRule(
     about="`fleet`",
     holds="jobs paid for less than 95 % of what GPU nodes cost, and $1 or more was idle",
     runbook="ledger_rules.md#unallocated",
-    yields_to=("empty_group",),
+    yields_to=("empty_group", "forgotten_node"),
     thresholds={
         "idle_ratio": Threshold(0.05, 0.001, 1, "share of what nodes cost in an hour that no job used"),
         "least_usd": Threshold(1, 0.01, 1e9, "dollars of it"),

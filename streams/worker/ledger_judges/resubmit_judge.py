@@ -14,10 +14,12 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.lineage import (
     BROKEN,
+    HOLDS_HALVES,
     RunAttempt,
     RunJob,
     RunKey,
     RunLoop,
+    RunLoss,
     run_job,
     run_key,
     run_loops,
@@ -30,6 +32,8 @@ from streams.worker.ledger_judges.reader import SqlStore
 
 #: A loop holds for an hour after its last attempt, whose others ended in the hour before that.
 _READ_BACK_MS: Final = 2 * HOUR_MS
+#: One that is slow holds for so many times as long as its attempts may lie apart, from the end of the first on.
+_SLOW_TIMES: Final = 1 + HOLDS_HALVES / 2
 
 
 class _JobsOfRun(NamedTuple):
@@ -51,22 +55,24 @@ class ResubmitJudge:
         return changes_at(instants_of(since_ms, until_ms, MINUTE_MS), of, firing, self._found)
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
+        limits = limits_of(of.thresholds)
         bound = {"from_ms": instants[0] - _READ_BACK_MS, "to_ms": instants[-1]}
-        runs = [*self._runs(firing, bound)]
+        slow = {**bound, "from_ms": instants[0] - max(round(_SLOW_TIMES * limits.slow_ms), _READ_BACK_MS)}
+        runs = [*self._runs(firing, bound, slow)]
         jobs = sorted({each.job_id for run in runs for each in run.attempts if each.state in BROKEN})
         if not jobs:
             return
         lost = {
-            (row["job_id"], row["attempt"]): row["nano"]
+            (row["job_id"], row["attempt"]): RunLoss(row["nano"], row["cost_nano"])
             for row in named_rows(self._store, run_sql.LOST, "jobs", jobs)
         }
-        alerted = [*named_rows(self._store, run_sql.ALERTED, "jobs", jobs, **bound)]
+        alerted = [*named_rows(self._store, run_sql.ALERTED, "jobs", jobs, **slow)]
 
-        def lost_nano(attempt: RunAttempt) -> int:
-            return int(lost.get((attempt.job_id, attempt.attempt), 0))
+        def loss(attempt: RunAttempt) -> RunLoss:
+            return lost.get((attempt.job_id, attempt.attempt), RunLoss())
 
         for run in runs:
-            loops = run_loops(run.attempts, limits_of(of.thresholds), lost_nano)
+            loops = run_loops(run.attempts, limits, loss)
             subject = next((alert.subject_name for alert in firing if alert.subject_name in run.jobs), "")
             alerted_ms = [
                 (row["began_ms"], NEVER_MS if row["over_ms"] is None else row["over_ms"])
@@ -80,35 +86,47 @@ class ResubmitJudge:
                 if not subject and any(began <= at_ms and over > first_ms for began, over in alerted_ms):
                     continue
                 before_ms, subject = at_ms, subject or loop.attempts[-1].job_id
-                nano = sum(map(lost_nano, loop.attempts))
+                nano = sum(loss(each).lost_nano for each in loop.attempts)
                 yield finding(of, run.key, loop, run.jobs[subject], nano, at_ms)
 
-    def _runs(self, firing: Iterable[Alert], bound: Mapping[str, int]) -> Iterator[_JobsOfRun]:
-        """The runs of which two jobs or more broke off in the span, or of which an alert fires."""
+    def _runs(
+        self, firing: Iterable[Alert], bound: Mapping[str, int], slow: Mapping[str, int]
+    ) -> Iterator[_JobsOfRun]:
+        """The runs of several jobs of which one or more broke off in the span, or of which an alert fires.
+
+        `slow`: the span in which attempts of one that is slow ended.
+        """
         fires = {alert.subject_name for alert in firing}
         broken = {row["job_id"] for row in rows_of(self._store.query(run_sql.BROKEN_JOBS, bound))}
-        if len(broken | fires) < 2:
+        if not broken | fires:
             return
-        about = [*named_rows(self._store, run_sql.ABOUT, "jobs", sorted(broken | fires))]
-        found = _by_key(about)
-        keys = {key for key, jobs in found.items() if len(jobs) > 1}
-        if not keys:
-            return
-        broke = self._attempts([job_id for key in keys for job_id in found[key]])
+        found = _by_key(named_rows(self._store, run_sql.ABOUT, "jobs", sorted(broken | fires)))
+        runs = self._with_others(found, slow)
+        broke = self._attempts([job_id for jobs in runs.values() for job_id in jobs])
         # What went on beside an attempt that broke off in the span may have ended before the span.
         began_ms = min(
-            (each.began_ms for each in broke if each.state in BROKEN and each.ended_ms > bound["from_ms"]),
-            default=bound["from_ms"],
+            (each.began_ms for each in broke if each.state in BROKEN and each.ended_ms > slow["from_ms"]),
+            default=slow["from_ms"],
         )
-        since = {**bound, "from_ms": min(began_ms, bound["from_ms"])}
-        owners = sorted({key.owner for key in keys})
-        of_owners = _by_key(named_rows(self._store, run_sql.OF_OWNERS, "owners", owners, **since))
-        runs = {key: {**found[key], **of_owners.get(key, {})} for key in sorted(keys)}
+        if began_ms < slow["from_ms"]:
+            runs = self._with_others(runs, {**slow, "from_ms": began_ms})
+            broke = self._attempts([job_id for jobs in runs.values() for job_id in jobs])
         attempts: dict[str, list[RunAttempt]] = {}
-        for each in self._attempts([job_id for jobs in runs.values() for job_id in jobs]):
+        for each in broke:
             attempts.setdefault(each.job_id, []).append(each)
         for key, jobs in runs.items():
             yield _JobsOfRun(key, jobs, [each for job_id in jobs for each in attempts.get(job_id, ())])
+
+    def _with_others(
+        self, found: Mapping[RunKey, dict[str, RunJob]], span: Mapping[str, int]
+    ) -> dict[RunKey, dict[str, RunJob]]:
+        """Those of these runs that have several jobs, with all that went on in the span."""
+        owners = sorted({key.owner for key in found})
+        others = (
+            _by_key(named_rows(self._store, run_sql.OF_OWNERS, "owners", owners, **span)) if owners else {}
+        )
+        runs = {key: {**found[key], **others.get(key, {})} for key in sorted(found)}
+        return {key: jobs for key, jobs in runs.items() if len(jobs) > 1}
 
     def _attempts(self, jobs: Iterable[str]) -> list[RunAttempt]:
         """When these jobs went on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
+from streams.engine.rules.hourly_sql import COST
 from streams.engine.rules.lineage import BROKEN, RunJob
 
 _BROKEN: Final = ", ".join(f"'{each}'" for each in BROKEN)
@@ -33,10 +34,10 @@ SELECT job_id, attempt, toUnixTimestamp64Milli(assumeNotNull(started)) AS began_
     state, reason
 FROM attempts FINAL WHERE job_id IN {jobs:Array(String)} AND started IS NOT NULL"""
 
-#: What attempts of these jobs lost.
-LOST: Final = """
-SELECT job_id, attempt, toInt64(sum(toDecimal128(lost_cost_usd, 9)) * 1000000000) AS nano
-FROM job_hours FINAL WHERE job_id IN {jobs:Array(String)} GROUP BY job_id, attempt HAVING nano != 0"""
+#: What attempts of these jobs lost, of those that did, and what they cost.
+LOST: Final = f"""
+SELECT job_id, attempt, toInt64(sum(toDecimal128(lost_cost_usd, 9)) * 1000000000) AS nano, toInt64(sum({COST}) * 1000000000) AS cost_nano
+FROM job_hours FINAL WHERE job_id IN {{jobs:Array(String)}} GROUP BY job_id, attempt HAVING nano != 0"""
 
 #: When these jobs had alerts of their own.
 ALERTED: Final = f"""

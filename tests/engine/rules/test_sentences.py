@@ -32,7 +32,7 @@ def test_a_retry_loop_names_attempts_reasons_and_what_was_lost() -> None:
 def test_a_retry_loop_of_a_job_that_goes_on_is_over_an_hour_after_its_last_failure() -> None:
     goes_on = job("run-1", "started", T0 + 31 * M, attempt=4, gpu_count=8, purchase="spot")
     told = sentences(*failing("run-1", 3), goes_on, job("other", "queued", T0 + 3 * HOUR_MS))
-    assert told["retry_loop", "resolved"] == "run-1 has not broken off for an hour; from 00:29 UTC for 1 h"
+    assert told["retry_loop", "resolved"] == "run-1 has not broken off again for long; from 00:29 UTC for 1 h"
 
 
 def test_a_loss_is_named_where_it_decided() -> None:

@@ -214,7 +214,7 @@ def _fails_each_two_hours(story: Story, names: list[str], *, saves: bool) -> Non
         story.lives(job_id, range(begin, begin + 118), "n0", None)
         for minute in (60, 110) if saves else ():
             story.put("jobs", begin + minute, job_id=job_id, type="checkpointed", attempt=attempt)
-        ends: dict[str, Any] = {"reason": "nan_loss", "attempt": attempt}
+        ends: dict[str, Any] = {"reason": "out_of_memory", "attempt": attempt}
         story.put("jobs", begin + 120, job_id=job_id, type="failed", **ends)
 
 

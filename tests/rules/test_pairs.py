@@ -54,7 +54,11 @@ SHOWN = {
     },
     **{
         name: {"empty_group": "tests/worker/test_empty_group.py::test_what_its_nodes_cost_is_told_once"}
-        for name in ("unallocated", "forgotten_node", "provisioning_burst")
+        for name in ("forgotten_node", "provisioning_burst")
+    },
+    "unallocated": {
+        "empty_group": "tests/worker/test_empty_group.py::test_what_its_nodes_cost_is_told_once",
+        "forgotten_node": "tests/acceptance/test_one_cause_one_message.py::test_processes_that_a_cancelled_job_left_are_told_with_its_name",
     },
     "spinning": dict.fromkeys(
         ("stalled", "idle_gpus", "straggler", "inefficient"),

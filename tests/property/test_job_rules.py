@@ -100,7 +100,7 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
 
 
 #: Stories that show all that is broken here, found by a search through all: they come first.
-SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178, 20, 79, 49, 15)
+SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178, 20, 79, 49, 15, 131)
 STORIES = 120
 
 

@@ -22,6 +22,7 @@ from streams.errors import TrainfareError
 from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
 from streams.transport.asking_again import AskingAgain
+from streams.transport.bootstrap import Bootstrap
 from streams.transport.decompressed import DecompressedBytes
 from streams.transport.faust_types import TP
 from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, finish_waits, readable_end
@@ -91,6 +92,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_max_wait_ms = self.fetch_options.fetch_max_wait_ms
         consumer._fetch_min_bytes = self.fetch_options.fetch_min_bytes
         consumer._fetch_max_bytes = self.fetch_options.fetch_max_bytes
+        Bootstrap(lambda: self.should_stop).watch(consumer._client)
         self._whole.watch(consumer._client)
         Momentary().watch(consumer._client)
         if self.fetch_options.raw_batches:
@@ -325,7 +327,17 @@ class Consumer(driver.Consumer):
         return end and LogEnd(end.readable + base, end.high_watermark + base, end.answered_ms)
 
 
+class Producer(driver.Producer):
+    """Faust starts one with every app; nothing is sent with it."""
+
+    def _new_producer(self, transactional_id: str | None = None) -> Any:
+        producer = super()._new_producer(transactional_id)
+        Bootstrap(lambda: self.should_stop).watch(producer.client)
+        return producer
+
+
 class Transport(driver.Transport):
-    """Faust's aiokafka transport with the consumer above."""
+    """Faust's aiokafka transport with the consumer and producer above."""
 
     Consumer = Consumer
+    Producer = Producer

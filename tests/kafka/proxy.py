@@ -229,10 +229,10 @@ class Proxy:
         self, client: asyncio.StreamReader, to_broker: asyncio.StreamWriter, due: asyncio.Queue[_Asked]
     ) -> None:
         while True:
-            frame = await _frame(client)
+            frame = await read_frame(client)
             key, version, _ = _REQUEST.unpack_from(frame)
             asked = _Asked(key, version, frame[4:8])
-            self.asked[key, version, _client(frame)] += 1
+            self.asked[key, version, client_of(frame)] += 1
             kind = next((kind for kind in self._active() if key in KINDS[kind].instead), None)
             if kind is not None:
                 self.given[kind] += 1
@@ -251,7 +251,7 @@ class Proxy:
             if asked.answer is not None:
                 answer = header + asked.answer
             else:
-                answer = await _frame(broker)
+                answer = await read_frame(broker)
                 changes = [kind for kind in self._active() if asked.key in KINDS[kind].change]
                 if changes:
                     answer = answer[: len(header)] + self._changed(asked, answer[len(header) :], changes)
@@ -266,12 +266,14 @@ class Proxy:
         return wire.write_answer(asked.key, asked.version, found)
 
 
-async def _frame(reader: asyncio.StreamReader) -> bytes:
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """The next request or answer, without its size."""
     (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
     assert 0 < size < _LONGEST_BYTES, size
     return await reader.readexactly(size)
 
 
-def _client(frame: bytes) -> str:
+def client_of(frame: bytes) -> str:
+    """The client id of a request, without its size."""
     (length,) = struct.unpack_from(">h", frame, 8)
     return frame[10 : 10 + max(length, 0)].decode(errors="replace")

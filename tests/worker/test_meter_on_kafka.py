@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -12,9 +15,10 @@ from streams.errors import TrainfareError
 from streams.transport.admin import connect
 from streams.worker.shards.versions import Version
 from tests.kafka.broker import shared_broker
+from tests.kafka.proxy import client_of, read_frame
 from tests.memory_store import MemoryStore
 from tests.worker.fakes import State
-from tests.worker.lab import Lab, folded, make_lab, run, until
+from tests.worker.lab import TIMEOUT_S, Lab, folded, make_lab, run, until
 
 pytestmark = pytest.mark.kafka
 
@@ -79,3 +83,67 @@ def test_a_member_with_other_topics_or_another_assignor_cannot_split_a_shard_unn
 
     with pytest.raises(TrainfareError, match="was assigned to this worker without"):
         run(meter, work)
+
+
+class Restarting:
+    """A broker that closes so many connections of Faust's clients at their first request; behind it is the real one."""
+
+    def __init__(self, closes: int) -> None:
+        self.left = closes
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """Listen; the address."""
+        port = int(shared_broker().bootstrap_servers.rpartition(":")[2])
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+                first = await read_frame(reader)
+                if self.left > 0 and not client_of(first).startswith("rdkafka"):
+                    self.left -= 1
+                    return writer.close()
+                from_broker, to_broker = await asyncio.open_connection("127.0.0.1", port)
+                to_broker.write(len(first).to_bytes(4, "big") + first)
+                await asyncio.gather(_pump(reader, to_broker), _pump(from_broker, writer))
+            return writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(2**16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def _metered(real: Lab, closes: int, store: MemoryStore) -> None:
+    """Run a meter on such a broker until it has folded a record."""
+    async with Restarting(closes).listening() as address:
+        meter = replace(real, kafka=real.kafka.model_copy(update={"bootstrap_servers": address})).meter(store)
+
+        async def work() -> None:
+            await until(lambda: folded(meter, "gpu", 0) == 1)
+
+        await asyncio.wait_for(meter.run(work), TIMEOUT_S)
+
+
+def test_a_broker_that_closes_first_connections_does_not_end_the_meter(real: Lab) -> None:
+    real.produce("gpu", 0, [b"1"])
+    store = MemoryStore()
+    asyncio.run(_metered(real, 5, store))
+    assert msgspec.json.decode(store.snapshots.load(0).blobs[-1], type=State).sum == {"gpu": 1}
+
+
+def test_a_meter_that_waits_for_its_first_broker_can_be_stopped(real: Lab) -> None:
+    async def go() -> None:
+        waiting = asyncio.create_task(_metered(real, 1_000_000, MemoryStore()))
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(asyncio.wait_for(go(), TIMEOUT_S))

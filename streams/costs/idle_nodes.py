@@ -120,7 +120,7 @@ def _of_hours(sql: str) -> Callable[[HourSpan, str], Statement]:
 def _half_full(name: str, used: int, held: int, cost_usd: Decimal) -> Row:
     shares = (
         f"{100 * used / held:.1f}".removesuffix(".0"),
-        f"{held / _MILLI_MS_PER_HOUR:.1f}".removesuffix(".0"),
+        f"{held / _MILLI_MS_PER_HOUR:,.1f}".removesuffix(".0"),
     )
     return ("node_type_half_full", "all", name, "", cost_usd, "{} % of {} GPU-hours".format(*shares))
 

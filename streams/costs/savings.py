@@ -57,7 +57,7 @@ def savings(span: HourSpan, *, of_nodes: bool = True) -> Steps[tuple[list[Row], 
     for job_id, team, *sums in jobs.rows():
         gpu_nano, sampled_ms, productive_ms = map(_whole, sums)
         usd = Decimal(gpu_nano * (sampled_ms - productive_ms) // sampled_ms).scaleb(-9)
-        said = f"worked {100 * productive_ms / sampled_ms:.1f} % of {sampled_ms / 3_600_000:.1f} sampled GPU-hours"
+        said = f"worked {100 * productive_ms / sampled_ms:.1f} % of {sampled_ms / 3_600_000:,.1f} sampled GPU-hours"
         found.append((UNUSED_GPUS, job_id, team, usd, per_month(usd, hours), said))
     found.sort(key=lambda row: (-row[3], *row[:3]))
     return found, hours
@@ -70,8 +70,8 @@ def _idle_nodes(span: HourSpan, hours: int) -> Steps[list[Row]]:
     for row in nodes.rows:
         usd = row[at["idle_cost_usd"]]
         if usd > 0:
-            name = " ".join(row[at[each]] for each in ("cluster", "gpu_type")).strip()
-            said = f"{100 * row[at['idle_ratio']]:.1f} % of {row[at['node_cost_usd']]:.2f} USD that nodes cost, in {row[at['paid_node_h']]} node-hours"
+            name = ", ".join(row[at[each]] for each in ("cluster", "gpu_type") if row[at[each]])
+            said = f"{100 * row[at['idle_ratio']]:.1f} % of {row[at['node_cost_usd']]:,.2f} USD that nodes cost, in {row[at['paid_node_h']]:,.1f} node-hours"
             found.append((IDLE_NODES, name, row[at["team"]], usd, per_month(usd, hours), said))
     return found
 
@@ -81,7 +81,7 @@ def spot_rows(sums: Mapping[str, tuple[int, int, int]], hours: int) -> list[Row]
     rows: list[Row] = []
     for team, (saved, lost, count) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0])):
         usd = Decimal(saved).scaleb(-9)
-        said = f"{count} {'job' if count == 1 else 'jobs'} on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):.2f} USD of it"
+        said = f"{count:,} {'job' if count == 1 else 'jobs'} on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):,.2f} USD of it"
         rows.append((SPOT, "", team, usd, per_month(usd, hours), said))
     return rows
 

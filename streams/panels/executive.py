@@ -11,6 +11,7 @@ from streams.panels.panel import (
     COST_SUM,
     FROM_TIME,
     IN_HOURS,
+    ROW_COST_SUM,
     TEAMS,
     TO,
     Dashboard,
@@ -118,7 +119,7 @@ PER_HOUR: Final = f"""
 SELECT time, quantileExact(0.5)(rate) AS "median", quantileExact(0.95)(rate) AS "p95"
 FROM
 (
-    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64({COST_SUM}) * 3600000 / sum(wall_clock_ms) AS rate
+    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64({ROW_COST_SUM}) * 3600000 / sum(wall_clock_ms) AS rate
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND {IN_HOURS}
     GROUP BY time, job_id

@@ -58,8 +58,7 @@ _MODES: Final = (LIVE, "dry_run")
 _WAITS: Final = "has no effect until another person confirms it within an hour"
 #: Why a demo, or a store at rest, takes no acts, and what does.
 NOT_HERE: Final = (
-    "nobody can act here: a demo and a store served with --read-only write no controls; start a meter, "
-    "`trainfare serve --data DIR` or `trainfare worker`, and act there"
+    "a demo and a store served with --read-only write nothing; start a meter, `trainfare serve --data DIR` or `trainfare worker`, and act there"
 )
 
 

@@ -184,17 +184,21 @@ def _other(status: WorkerStatus) -> Iterator[MeterFault]:
         )
     for call, count in sorted(status.delivery_faults.items()):
         if count:
-            said = f"{call} failed {count:,} times; each is tried again"
+            said = f"{call} failed {_plural(count, 'time')}; each is tried again"
             yield _fault(
                 f"deliveries {call}", said, "see that ClickHouse answers", "trouble.md#messages-not-delivered"
             )
 
 
+def _plural(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     outcomes = stored.get("deliveries_lately") or {}
-    for outcome, words in (("failed", "were given up"), ("no_receiver", "had no address")):
+    for outcome, words in (("failed", "given up"), ("no_receiver", "without an address")):
         if count := outcomes.get(outcome, 0):
-            said = f"{count:,} messages of the last days {words}"
+            said = f"{_plural(count, 'message')} of the last days {words}"
             yield _fault(
                 f"deliveries {outcome}",
                 said,
@@ -207,7 +211,7 @@ def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("dead_letters") or ():
         left = each["records"] - each["replayed"]
         if left and each["is_recent"]:
-            said = f"{left:,} records of {each['topic']} were refused: {each['reason']}"
+            said = f"{_plural(left, 'record')} of {each['topic']} refused: {each['reason']}"
             yield _fault(
                 f"dead letters {each['topic']} {each['reason']}",
                 said,
@@ -219,7 +223,7 @@ def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
 def _unpriced(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("unpriced") or ():
         name = each["gpu_type"] or each["instance_type"] or each["component"]
-        said = f"{each['amount']} of {name} have no price: {each['jobs']:,} jobs of the last days"
+        said = f"{each['amount']} of {name} without a price: {_plural(each['jobs'], 'job')} of the last days"
         yield _fault(f"unpriced {each['component']}", said, each["mends"], "runbook.md#unpriced-gpu-time")
 
 
@@ -227,7 +231,7 @@ def _sources(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for account in stored.get("sources") or ():
         for each in account["entries"]:
             if each["entry_class"] == NOT_UNDERSTOOD and each["standing"]:
-                said = f"{account['name']}: {each['entries']:,} entries are not understood: {each['reason']}"
+                said = f"{account['name']}: {_plural(each['entries'], 'entry', 'entries')} not understood: {each['reason']}"
                 yield MeterFault(
                     f"source {account['name']}", said, each["says"], "docs/sources.md#all-sources"
                 )

@@ -126,7 +126,7 @@ def test_idle_nodes_are_dollars_a_month_with_the_evidence(data: Path) -> None:
     assert [(each["saving"], each["name"], each["team"], Decimal(each["usd"])) for each in rows] == [
         ("idle_nodes", "lab", "vision", Decimal("14.4"))
     ]
-    assert rows[0]["evidence"] == "100.0 % of 14.40 USD that nodes cost, in 2.000 node-hours"
+    assert rows[0]["evidence"] == "100.0 % of 14.40 USD that nodes cost, in 2.0 node-hours"
 
 
 def test_carbon_is_energy_times_the_intensity_of_its_hour_and_region(data: Path) -> None:

@@ -123,7 +123,7 @@ def test_sources_and_deliveries_that_need_mending() -> None:
 def test_what_was_refused_long_ago_is_listed_and_nothing_to_mend() -> None:
     letter = {"topic": "jobs", "reason": "unknown_type", "records": 3, "replayed": 1, "advice": "mend it"}
     (found,) = stored_faults({"dead_letters": [{**letter, "is_recent": True}]})
-    assert found.said == "2 records of jobs were refused: unknown_type"
+    assert found.said == "2 records of jobs refused: unknown_type"
     assert stored_faults({"dead_letters": [{**letter, "is_recent": False}]}) == []
     assert stored_faults({"dead_letters": [{**letter, "replayed": 3, "is_recent": True}]}) == []
 

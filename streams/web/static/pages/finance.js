@@ -96,12 +96,12 @@ export class Page {
 
   forecast(found) {
     const { total, rows, by } = found;
-    const said = total.forecast_usd === null ? `${found.month}: ${money(total.spent_usd)} so far; no whole day has costs yet, so nothing is forecast.` : `${found.month} will have cost ${roughly(Number(total.forecast_usd))}, in four cases of five ${roughly(Number(total.low_usd))} to ${roughly(Number(total.high_usd))}: by ${plural(found.basis_days, "day")} and ${plural(found.earlier_forecasts, "earlier forecast")}; ${plural(found.left_h, "hour")} are left.`;
+    const said = found.left_h === 0 ? `${found.month} is over: it cost ${money(total.spent_usd)}.` : total.forecast_usd === null ? `${found.month}: ${money(total.spent_usd)} so far; no whole day has costs yet, so nothing is forecast.` : `${found.month} will have cost ${roughly(Number(total.forecast_usd))}, in four cases of five ${roughly(Number(total.low_usd))} to ${roughly(Number(total.high_usd))}. By ${plural(found.basis_days, "day")} and ${plural(found.earlier_forecasts, "earlier forecast")}; ${plural(found.left_h, "hour")} left.`;
     const columns = columnsOf([LEVELS[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Spent"], ["Forecast"], ["Low (80 %)"], ["High (80 %)"], ["Budgets", "wide"]);
     const cells = (name, each) => [name, dollars(each.spent_usd), dollars(each.forecast_usd), dollars(each.low_usd), dollars(each.high_usd), each.budgets.length ? each.budgets.map((one) => h("span", { class: "finance-budget" }, foreign(visible(one.budget)), ` ${money(one.limit_usd)}: ${HOLDS[one.holds] ?? "not known"} `)) : "–"];
     const made = table(columns, { caption: "Forecast of the month" });
     made.body.append(...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, found.partial ? foreign(`All of ${visible(found.partial)}`) : "All"), total), { class: "sum" }));
-    return [h("p", {}, said), scroller("forecast", made.element), leftOut(found.left_out + Math.max(rows.length - SHOWN, 0))];
+    return [h("p", {}, said), scroller("forecast", made.element), leftOut(found.left_out + Math.max(rows.length - SHOWN, 0), "forecast")];
   }
 
   coverage({ rows, worst }) {
@@ -122,7 +122,7 @@ export class Page {
     const columns = columnsOf(["Saving", ""], ["Of", "wide"], ["Team", ""], ["In this time"], ["In a month"], ["Evidence", "wide"]);
     const made = table(columns, { caption: "What could be saved, and what spot saved" });
     made.body.append(...all.map((each) => row(columns, [SAVINGS[each.saving], each.saving === "unused_gpus" ? h("a", { href: address("job", {}, each.name) }, foreign(visible(each.name))) : named(each.name, "–"), named(each.team, "not named"), dollars(each.usd), dollars(each.usd_per_month), foreign(visible(each.evidence))])));
-    return [h("p", { class: "sub" }, `By ${plural(hours, "hour")} of the ledger; a month has 730.`), scroller("savings", made.element), leftOut(left), why];
+    return [h("p", { class: "sub" }, `By ${plural(hours, "hour")} of the ledger; a month has 730.`), scroller("savings", made.element), leftOut(left, "savings"), why];
   }
 
   carbonRows({ rows, by, is_cut: isCut }) {
@@ -146,4 +146,4 @@ function scroller(name, element) {
 }
 
 const share = (ratio) => (ratio === null ? "–" : percent(ratio));
-const leftOut = (left) => (left ? h("p", { class: "sub" }, `${plural(left, "row")} more: the command has all.`) : null);
+const leftOut = (left, command) => (left ? h("p", { class: "sub" }, `${plural(left, "row")} more: `, h("code", {}, `trainfare ${command}`), " has all.") : null);

@@ -152,17 +152,17 @@ export class Page {
     const columns = [{ title: LEVELS[by].replace(/^./, (first) => first.toUpperCase()), class: "wide" }, { title: "Idle", class: "num" }, { title: "Idle share", class: "num" }, { title: "Used without a job", class: "num" }, { title: "Nodes cost", class: "num" }, { title: "Jobs paid", class: "num" }, { title: "Overcommitted", class: "num" }, { title: "Node-hours", class: "num" }];
     const made = table(columns, { caption: "What nodes cost, and what of it was idle" });
     made.body.append(...rows.map((each) => row(columns, [each[by] === "" ? h("span", { class: "dim" }, "not named") : text(each[by]), dollars(each.idle_cost_usd), percent(each.idle_ratio), dollars(each.unattributed_cost_usd), dollars(each.node_cost_usd), dollars(each.job_cost_usd), dollars(each.overcommitted_cost_usd), count(Number(each.paid_node_h))])));
-    return panel("Nodes", "idle-nodes", scroller("idle-nodes", made.element), leftOut(left.rows), todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")));
+    return panel("Nodes", "idle-nodes", todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")), scroller("idle-nodes", made.element), leftOut(left.rows));
   }
 
   forgotten({ forgotten, left_out: left }) {
     if (!forgotten.length) return panel("Forgotten nodes", "idle-forgotten", h("p", { class: "sub" }, "✓ No node was paid for a whole day on which nothing ran on it."));
-    return panel("Forgotten nodes", "idle-forgotten", this.runs(forgotten, "idle-forgotten", "Nodes on which nothing ran"), leftOut(left.forgotten), todo("ask the team of the node whether it is needed, and terminate it; each day more costs the same again."));
+    return panel("Forgotten nodes", "idle-forgotten", todo("ask the team of the node whether it is needed, and terminate it; each day more costs the same again."), this.runs(forgotten, "idle-forgotten", "Nodes on which nothing ran"), leftOut(left.forgotten));
   }
 
   unattributed({ unattributed, left_out: left }) {
     if (!unattributed.length) return panel("Use without a job", "idle-unattributed", h("p", { class: "sub" }, "✓ No GPU worked without a job."));
-    return panel("Use without a job", "idle-unattributed", this.runs(unattributed, "idle-unattributed", "Nodes that worked without a job"), leftOut(left.unattributed), todo("look at the processes on the node: a login without a job, or a scheduler whose jobs no ", h("a", { href: address("meter") }, "source"), " reports."));
+    return panel("Use without a job", "idle-unattributed", todo("look at the processes on the node: a login without a job, or a scheduler whose jobs no ", h("a", { href: address("meter") }, "source"), " reports."), this.runs(unattributed, "idle-unattributed", "Nodes that worked without a job"), leftOut(left.unattributed));
   }
 
   runs(found, id, caption) {
@@ -177,7 +177,7 @@ export class Page {
     const columns = [{ title: "Job", class: "wide" }, { title: "Lost", class: "num" }, { title: "Of it by retries", class: "num" }, { title: "Attempts", class: "num" }, { title: "Why they ended", class: "" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that lost work" });
     made.body.append(...lost.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(each.lost_cost_usd), dollars(each.retry_cost_usd), count(Number(each.attempts)), text(each.reasons.map((reason) => reason.replaceAll("_", " ") || "not named").join(", ")), foreign(owner(each)), this.hours(each)])));
-    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), scroller("idle-lost", made.element), leftOut(left.lost), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."));
+    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."), scroller("idle-lost", made.element), leftOut(left.lost));
   }
 
   hollow({ hollow }) {
@@ -185,14 +185,14 @@ export class Page {
     const columns = [{ title: "Job", class: "wide" }, { title: "About so much did nothing", class: "num" }, { title: "GPU cost", class: "num" }, { title: "Productive", class: "num" }, { title: "Sampled GPU-hours", class: "num" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that worked less than half of their GPUs" });
     made.body.append(...hollow.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), h("span", { class: "money" }, `≈ ${money(Number(each.gpu_cost_usd) * (1 - each.productive_ratio))}`), dollars(each.gpu_cost_usd), percent(each.productive_ratio), count(each.sampled_gpu_h), foreign(owner(each)), this.hours(each)])));
-    return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "By samples, of at least one GPU-hour: the productive share of what was sampled stands for all of it."), scroller("idle-hollow", made.element), todo("give the job fewer GPUs or a larger batch; see what it waits for (data, other ranks)."));
+    return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "By samples, of at least one GPU-hour: the productive share of what was sampled stands for all of it."), todo("give the job fewer GPUs or a larger batch; see what it waits for (data, other ranks)."), scroller("idle-hollow", made.element));
   }
 
   findings({ findings, left_out: left }) {
     if (!findings.length) return h("span", { hidden: true });
     const columns = [{ title: "Finding", class: "" }, { title: "Of", class: "wide" }, { title: "When", class: "fix" }, { title: "Cost", class: "num" }, { title: "What", class: "wide" }];
     const made = table(columns, { caption: "More to look at" });
-    made.body.append(...findings.map((each) => row(columns, [FINDINGS[each.finding] ?? each.finding.replaceAll("_", " "), text(each.name || "not named"), each.period === "all" ? "ever" : each.period, each.cost_usd === null ? "–" : dollars(each.cost_usd), text(each.detail)])));
+    made.body.append(...findings.map((each) => row(columns, [FINDINGS[each.finding] ?? each.finding.replaceAll("_", " "), text(each.name || "not named"), each.period === "all" ? "all the time" : each.period, each.cost_usd === null ? "–" : dollars(each.cost_usd), text(each.detail)])));
     return panel("More to look at", "idle-findings", scroller("idle-findings", made.element), leftOut(left.findings), h("p", {}, h("a", { href: address("query", { sql: FINDINGS_SQL }) }, "Open in Query")));
   }
 

@@ -124,14 +124,14 @@ export class Page {
 
   tiles(report) {
     const { canary, audit } = report;
-    const canaryWords = !canary.enabled ? ["off", "canary.enabled is not set"] : canary.runs === null ? ["elsewhere", "another worker owns shard 0"] : [canary.right_age_ms === null ? "not yet" : `right ${ago(canary.right_age_ms)} ago`, `${canary.runs} runs, ${canary.wrong} wrong, ${canary.late} late`];
+    const canaryWords = !canary.enabled ? ["off", "canary.enabled is not set"] : canary.runs === null ? ["elsewhere", "another worker owns shard 0"] : [canary.right_age_ms === null ? "not yet" : `right ${ago(canary.right_age_ms)} ago`, `${plural(canary.runs, "run")}, ${count(canary.wrong)} wrong, ${count(canary.late)} late`];
     const facts = [
-      ["Newest event", report.speed === 0 ? "as stored" : (report.speed ?? 1) !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, report.speed === 0 ? "nobody meters into this store" : (report.speed ?? 1) !== 1 ? "of a simulated log: its records have no age" : "grows where no events come, too"],
+      ["Newest event", report.speed === 0 ? "as stored" : (report.speed ?? 1) !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, report.speed === 0 ? "nobody meters into this store" : (report.speed ?? 1) !== 1 ? "of a simulated log: its records have no age" : "it ages also while no events come"],
       ["Last checkpoint", report.checkpoint_age_ms === null ? "none yet" : `${ago(report.checkpoint_age_ms)} ago`, `${size(report.backlog_bytes)} of ${size(report.max_backlog_bytes)} wait${report.reading_paused ? ", reading pauses" : ""}`],
       ["Last audit", audit === null ? "none yet" : audit.ok ? "✓ balances" : "✗ does not balance", audit === null ? report.speed === 0 ? "it is being made" : "30 s after the start" : `${ago(audit.age_ms)} ago, ${plural(audit.books.length, "partition")}`],
       ["Canary", ...canaryWords],
       ["Partitions", plural(report.shards_held, "shard"), `${report.shards_restoring} are being loaded, ${report.shards_unowned} have no owner`],
-      ["Messages", report.notifier_pending === null ? "off" : `${report.notifier_pending} waiting`, Object.entries(report.deliveries ?? {}).map(([outcome, number]) => `${number} ${outcome.replaceAll("_", " ")}`).join(", ") || "none was sent yet"],
+      ["Messages", report.notifier_pending === null ? "off" : `${count(report.notifier_pending)} waiting`, Object.entries(report.deliveries ?? {}).map(([outcome, number]) => `${count(number)} ${outcome.replaceAll("_", " ")}`).join(", ") || "none was sent yet"],
       ["Clock", Math.abs(report.clock_ahead_ms) < 1000 ? "with the log" : `${duration(Math.abs(report.clock_ahead_ms))} ${report.clock_ahead_ms > 0 ? "ahead" : "behind"}`, "of this machine, by Kafka’s log"],
     ];
     const shown = report.speed === 0 ? facts.filter(([name]) => AT_REST.has(name)) : facts;

@@ -57,9 +57,7 @@ _CONFIRMED_MAX: Final = 1_000
 _MODES: Final = (LIVE, "dry_run")
 _WAITS: Final = "has no effect until another person confirms it within an hour"
 #: Why a demo, or a store at rest, takes no acts, and what does.
-NOT_HERE: Final = (
-    "a demo and a store served with --read-only write nothing; start a meter, `trainfare serve --data DIR` or `trainfare worker`, and act there"
-)
+NOT_HERE: Final = "a demo and a store served with --read-only write nothing; start a meter, `trainfare serve --data DIR` or `trainfare worker`, and act there"
 
 
 def accepted(written: Mapping[str, Any]) -> web.Response:

@@ -41,20 +41,21 @@ _LABELS: Final = rb"[ \t]*(?:%b[ \t]*(?:,[ \t]*|(?=\})))*" % _LABEL.replace(b"("
 )
 _NUMBER: Final = rb"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?(?![^ \t\n\r\f\v])"
 _LINE: Final = re.compile(
-    rb"(%b)\{(%b)\}[ \t]+(%b)" % (b"|".join(name.encode() for name in METRICS), _LABELS, _NUMBER)
+    rb"(%b)\{(%b)\}(?:[ \t]+(%b))?" % (b"|".join(name.encode() for name in METRICS), _LABELS, _NUMBER)
 )
 
 
 def read(text: bytes, job_id_label: str) -> list[GpuReading]:
-    """Return the GPUs that report anything."""
+    """Return the GPUs that are named, also those without a value that can be read."""
     sets: dict[bytes, dict[str, float]] = {}
     for line in text.split(b"\n"):
         match = _LINE.match(line)
         if match is None:
             continue
-        if (value := _value(match[3].decode())) is not None:
-            sets.setdefault(match[2], {})[match[1].decode()] = value
-    found: dict[tuple[str, str], GpuReading] = {}
+        values = sets.setdefault(match[2], {})
+        if match[3] is not None and (value := _value(match[3].decode())) is not None:
+            values[match[1].decode()] = value
+    readings: list[GpuReading] = []
     for labels_text, values in sets.items():
         labels: dict[str, str] = {}
         for name, value_text in re.findall(_LABEL, labels_text):
@@ -63,11 +64,16 @@ def read(text: bytes, job_id_label: str) -> list[GpuReading]:
                 value_text.decode("utf-8", "replace")
             )
         reading = _reading(labels, values, job_id_label)
-        if not reading.gpu:
-            continue
-        first = found.setdefault((reading.gpu, reading.slice_id), reading)
+        if reading.gpu:
+            readings.append(reading)
+    nodes = {each.node for each in readings} - {""}
+    found: dict[tuple[str, str, str], GpuReading] = {}
+    for reading in readings:
+        key = reading.node or (min(nodes) if len(nodes) == 1 else ""), reading.gpu, reading.slice_id
+        first = found.setdefault(key, reading)
         changed = {name: getattr(reading, name) for name in _MEASURES if getattr(reading, name) is not None}
-        found[reading.gpu, reading.slice_id] = first._replace(**changed)
+        whose = {name: getattr(first, name) or getattr(reading, name) for name in ("node", "pod", "job")}
+        found[key] = first._replace(**changed, **whose)
     return list(found.values())
 
 
@@ -96,11 +102,15 @@ def _reading(labels: dict[str, str], values: dict[str, float], job_id_label: str
         uuid=uuid,
         slice_id=label("GPU_I_ID") or ("" if partition in ("0", "NA") else partition),
         node=label("hostname", "Hostname"),
-        pod=f"{label('namespace')}/{label('pod')}" if label("pod") else "",
+        pod=_pod(label("exported_namespace") or label("namespace"), label("exported_pod") or label("pod")),
         model=label("modelName", "card_series", "productname"),
         job=label(job_id_label) or (label("job_id") if job_id_label == "hpc_job" and amd_gpu else ""),
         **measures,
     )
+
+
+def _pod(namespace: str, pod: str) -> str:
+    return f"{namespace}/{pod}" if pod else ""
 
 
 def _unescaped(value: str) -> str:

@@ -54,6 +54,35 @@ def test_blank_values_are_no_readings(value: str, read: float | None) -> None:
     assert [each.memory_used_mib for each in readings(text)] == [read]
 
 
+@pytest.mark.parametrize(
+    "value", [" 9223372036854775794", " 18446744073709551615", " NaN", " -1", " +Inf", " N/A", " ", "", "5"]
+)
+def test_a_gpu_without_a_value_that_can_be_read_is_named_all_the_same(value: str) -> None:
+    found = readings(f'DCGM_FI_DEV_GPU_UTIL{{gpu="0"}} 1\nDCGM_FI_DEV_GPU_UTIL{{gpu="1"}}{value}\n')
+    assert [(each.gpu, each.util_ratio) for each in found] == [("0", 0.01), ("1", None)]
+
+
+def test_gpus_of_two_nodes_in_one_text_are_apart_and_a_label_that_was_renamed_counts() -> None:
+    """As a Prometheus that is scraped in place of the exporters has them (NVIDIA/dcgm-exporter#27)."""
+    text = "".join(
+        f'DCGM_FI_DEV_GPU_UTIL{{Hostname="{node}",exported_namespace="ml",exported_pod="train",gpu="0",namespace="ops",'
+        f'pod="dcgm-{node}"}} {value}\nDCGM_FI_DEV_FB_USED{{Hostname="{node}",gpu="0",namespace="ops",pod="dcgm-{node}"}} 7\n'
+        for node, value in (("n1", 50), ("n2", 75))
+    )
+    found = readings(text)
+    assert [(each.node, each.gpu, each.pod, each.util_ratio, each.memory_used_mib) for each in found] == [
+        ("n1", "0", "ml/train", 0.5, 7.0),
+        ("n2", "0", "ml/train", 0.75, 7.0),
+    ]
+
+
+def test_a_gpu_is_of_the_first_pod_that_is_named() -> None:
+    text = "".join(
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",pod="{pod}",namespace="ml"}} 5\n' for pod in ("", "a", "b")
+    )
+    assert [each.pod for each in readings(text)] == ["ml/a"]
+
+
 def test_a_blank_ratio_leaves_the_percentage() -> None:
     text = (
         'DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0"} 9223372036854775794\n'
@@ -167,9 +196,6 @@ def test_the_label_with_the_job_is_an_option(job_id_label: str, job: str) -> Non
         "DCGM_FI_DEV_GPU_UTIL{",
         "DCGM_FI_DEV_GPU_UTIL 5",
         'DCGM_FI_DEV_GPU_UTIL{gpu="0} 5',
-        'DCGM_FI_DEV_GPU_UTIL{gpu="0"}5',
-        'DCGM_FI_DEV_GPU_UTIL{gpu="0"} ',
-        'DCGM_FI_DEV_GPU_UTIL{gpu="0"}',
         'DCGM_FI_DEV_GPU_UTIL{gpu="0" UUID="x"} 5',
         "DCGM_FI_DEV_GPU_UTIL{gpu=0} 5",
         'DCGM_FI_DEV_GPU_UTIL{0gpu="0"} 5',

@@ -217,11 +217,11 @@ def _read_value(data: U8, at: int, below: float) -> float:
 def scan_metrics(
     data: U8, metrics: Names, labels: Names, divisors: F64, below: float, spans: I64, values: F64, ranks: I64
 ) -> int:
-    """Find the wanted metrics; return how many different label sets have a value, or TOO_MANY.
+    """Find the wanted metrics; return how many different label sets they have, or TOO_MANY.
 
     Of several metrics or labels with one meaning the one with the lowest number counts that has a value; of several lines
     of one metric and label set the last. A value is a plain number of at most 18 digits that is less than `below`, and is divided by its
-    metric's divisor. Filled are, a row for each label set in the order of their first lines: `spans` (see `_read_labels`);
+    metric's divisor. Filled are, a row for each label set, also of one without a plain number, in the order of their first lines: `spans` (see `_read_labels`);
     `values`, a column for each meaning, NaN where there is none; `ranks`, which metrics these are.
     """
     next_at, count, metric, guess, name_at, name_size = 0, 0, -1, 0, 0, 0
@@ -248,14 +248,14 @@ def scan_metrics(
             if at < 0:
                 continue
             found = _find_set(data, spans, count)
-        value = _read_value(data, at + 1, below)
-        if value < 0.0:
-            continue
         guess = found + 1
         if found == count:
             count += 1
             values[found] = np.nan
             ranks[found] = metrics.ends.size
+        value = _read_value(data, at + 1, below)
+        if value < 0.0:
+            continue
         meaning = int(metrics.meanings[metric])
         if metric <= ranks[found, meaning]:
             ranks[found, meaning] = metric

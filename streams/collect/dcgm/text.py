@@ -65,6 +65,9 @@ _LABELS: Final = (
     ("namespace",),
     ("pod",),
     ("modelName", "card_series", "productname"),
+    # What a Prometheus that adds labels of its own calls those of the exporter: then `pod` is the exporter's own.
+    ("exported_namespace",),
+    ("exported_pod",),
     ("job_id",),
 )
 #: Partitions of AMD that are a whole GPU, or the one that reports for it.
@@ -97,7 +100,7 @@ class TextReader:
         self._buffers = _Buffers()
 
     def read(self, text: bytes) -> list[GpuReading]:
-        """The GPUs of one exporter that report anything, in the order in which it names them.
+        """The GPUs that an exporter names, or several do that are scraped by one address, in their order.
 
         Raises:
             ValueError: It names more than any exporter does.
@@ -117,18 +120,38 @@ class TextReader:
         )
         if count == TOO_MANY:
             raise ValueError(f"names over {_SETS_AT_MOST} GPUs")
-        found: dict[tuple[str, str], GpuReading] = {}
-        for places, row in zip(spans[:count].tolist(), values[:count].tolist(), strict=True):
-            reading = self._reading(_texts(text, places), row)
-            if reading is not None:
-                key = reading.gpu, reading.slice_id
-                # A GPU that several pods share is there once for each.
-                found[key] = _merged(found[key], reading) if key in found else reading
+        rows = zip(spans[:count].tolist(), values[:count].tolist(), strict=True)
+        readings = [
+            reading
+            for places, row in rows
+            if (reading := self._reading(_texts(text, places), row)) is not None
+        ]
+        nodes = {reading.node for reading in readings if reading.node}
+        only = next(iter(nodes)) if len(nodes) == 1 else ""
+        found: dict[tuple[str, str, str], GpuReading] = {}
+        for reading in readings:
+            key = reading.node or only, reading.gpu, reading.slice_id
+            # A GPU that several pods share is there once for each.
+            found[key] = _merged(found[key], reading) if key in found else reading
         return list(found.values())
 
     def _reading(self, texts: Sequence[str], values: Sequence[float]) -> GpuReading | None:
         """What one label set says; None if it names no GPU."""
-        gpu, amd_gpu, uuid, slice_id, partition, node, namespace, pod, model, amd_job, _ = texts
+        (
+            gpu,
+            amd_gpu,
+            uuid,
+            slice_id,
+            partition,
+            node,
+            namespace,
+            pod,
+            model,
+            outer_namespace,
+            outer_pod,
+            amd_job,
+            _,
+        ) = texts
         gpu = gpu or amd_gpu or uuid
         if not gpu:
             return None
@@ -143,7 +166,7 @@ class TextReader:
             uuid,
             slice_id or ("" if partition in _WHOLE else partition),
             node,
-            f"{namespace}/{pod}" if pod else "",
+            f"{outer_namespace or namespace}/{outer_pod or pod}" if outer_pod or pod else "",
             model,
             job,
             util_ratio,
@@ -155,9 +178,12 @@ class TextReader:
 
 
 def _merged(first: GpuReading, later: GpuReading) -> GpuReading:
-    """The first reading of a GPU with the values that later lines have."""
+    """The first reading of a GPU with the values that later lines have, and whose it is by the first that says so."""
     measures = GpuReading._fields[-len(_MEASURES) :]
-    return first._replace(**{name: value for name in measures if (value := getattr(later, name)) is not None})
+    values = {name: value for name in measures if (value := getattr(later, name)) is not None}
+    return first._replace(
+        node=first.node or later.node, pod=first.pod or later.pod, job=first.job or later.job, **values
+    )
 
 
 def _texts(text: bytes, spans: Sequence[int]) -> list[str]:

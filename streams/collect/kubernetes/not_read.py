@@ -14,6 +14,8 @@ from streams.collect.kubernetes.state import PodState
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _NAMES_SHOWN: Final = 8
+#: By these KAI and Run:ai give a pod a share of a GPU, which a pod of theirs holds.
+_SHARES: Final = ("gpu-fraction", "gpu-memory")
 
 
 class NotRead(NamedTuple):
@@ -43,6 +45,10 @@ def not_read_of_pod(
     ):
         said = f"{name} holds {NEURON_CORE}, and how many a device of its node has is not known"
         return NotRead("unknown_resource", said)
+    asked = next((each for each in _SHARES if (pod.metadata.annotations or {}).get(each)), "")
+    if asked and not any(is_gpu(each, options) for each in _limits(pod)):
+        said = f"{name} has a share of a GPU by its annotation {asked}"
+        return NotRead("gpu_annotation", said)
     if claims_fault:
         return NotRead("resource_claims", f"{name}, {claims_fault}")
     return None
@@ -62,6 +68,13 @@ def not_read_of_node(node: Node, options: Options) -> NotRead | None:
     offered = (name for name, count in (node.status.capacity or {}).items() if str(count) != "0")
     if found := _unknown(offered, options):
         return NotRead("unknown_resource", f"node {node.metadata.name} has {found}, which is read as no GPU")
+    labels, capacity = node.metadata.labels or {}, node.status.capacity or {}
+    counted = labels.get("nvidia.com/gpu.count", "0")
+    if counted.strip("0") and not any(
+        is_gpu(name, options) and str(n) != "0" for name, n in capacity.items()
+    ):
+        said = f"node {node.metadata.name} has {counted[:20]} GPUs by its label nvidia.com/gpu.count, and offers none"
+        return NotRead("not_offered", said)
     if VGPU in (node.status.capacity or {}) and not split_of(node.metadata.annotations or {})[0]:
         said = f"node {node.metadata.name} has {VGPU}, and no annotation says how many of them are a GPU"
         return NotRead("unknown_resource", said)

@@ -14,7 +14,7 @@ from streams.collect.collector import CollectedEvent, EventBatch, PolledByOption
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer
 from streams.collect.mlflow.costs import CostedRun, CostWriter
-from streams.collect.mlflow.events import JOB_ID, PollTimes, job_id_of, new_run_events
+from streams.collect.mlflow.events import JOB_ID, PollTimes, account_for, job_id_of, new_run_events
 from streams.collect.mlflow.options import Options
 from streams.collect.mlflow.progress import RunProgress
 from streams.collect.mlflow.records import TrackedRun
@@ -71,7 +71,7 @@ class MlflowCollector(PolledByOptions):
             except ValueError as fault:
                 account.not_understood("malformed", f"runs: {fault}")
                 continue
-            account.metered()
+            account_for(run, self._options, account)
             progress.runs[run.run_id] = news.run
             events += news.events
         events.sort(key=lambda event: event.value["time_ms"])

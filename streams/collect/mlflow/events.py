@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from schemas.events import PRICE_FIELDS
 from schemas.wire_types import Purchase
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.mlflow.progress import KnownRun
 from streams.collect.mlflow.records import ENDS, TrackedRun
@@ -154,6 +155,16 @@ def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> d
         **{name: event_text(text) for name, text in named.items() if text},
         "labels": {name: event_text(text) for name, text in labels.items() if text},
     }
+
+
+def account_for(run: TrackedRun, options: TrackerOptions, account: Account) -> None:
+    """Account for a run whose events are made: one that is a job and names no GPUs costs nothing."""
+    if JOB_ID in run.tags or _gpus(run, options):
+        account.metered()
+    elif run.uses_gpus:
+        account.not_understood("unnamed_gpus", f"run {run.run_id}: its system metrics are of GPUs")
+    else:
+        account.free("no_gpus_named")
 
 
 def _gpus(run: TrackedRun, options: TrackerOptions) -> float | int:

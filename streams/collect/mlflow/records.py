@@ -41,6 +41,7 @@ class TrackedRun(NamedTuple):
     is_deleted: bool
     tags: Mapping[str, str]
     metrics: Mapping[str, RunMetric]
+    uses_gpus: bool = False  #: its system metrics name GPUs
 
     @property
     def is_live(self) -> bool:
@@ -166,6 +167,7 @@ def _run(run: _WireRun) -> TrackedRun:
     if info.status in ENDS and not end_ms:
         raise ValueError(f"run {name} has ended, and MLflow does not say when")
     tags = {tag.key: tag.value for tag in run.data.tags}
+    names = {each.key for each in run.data.metrics}
     if info.user_id:
         tags.setdefault("mlflow.user", info.user_id)
     return TrackedRun(
@@ -178,6 +180,7 @@ def _run(run: _WireRun) -> TrackedRun:
         is_deleted=info.lifecycle_stage == "deleted",
         tags=tags,
         metrics={each.key: _metric(each) for each in run.data.metrics},
+        uses_gpus=any(name.startswith("system/gpu_") for name in names),
     )
 
 

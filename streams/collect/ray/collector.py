@@ -62,7 +62,9 @@ class RayCollector(PolledByOptions):
         account = Account()
         options = self._options
         cluster = _cluster(
-            ask(self._source, reserved=options.gpu_scope == "job", tasks=options.include_tasks), account
+            ask(self._source, reserved=options.gpu_scope == "job", tasks=options.include_tasks),
+            options,
+            account,
         )
         events = [
             *self._of_jobs(cluster, progress, now_ms, until_ms, account),
@@ -147,15 +149,16 @@ class RayCollector(PolledByOptions):
                     yield lost_end(known, self._options)
 
 
-def _cluster(answers: RayAnswers, account: Account) -> RayCluster:
-    actors = actors_of(answers.actors, account)
+def _cluster(answers: RayAnswers, options: Options, account: Account) -> RayCluster:
+    gpus = options.resources
+    actors = actors_of(answers.actors, account, gpus)
     return RayCluster(
         jobs_of(answers.jobs, account),
-        {node.node: node for node in nodes_of(answers.nodes, account)},
+        {node.node: node for node in nodes_of(answers.nodes, account, gpus)},
         {actor.supervises: actor for actor in actors if actor.supervises},
         _by_driver((actor for actor in actors if not actor.supervises), account),
-        _by_driver([] if answers.groups is None else groups_of(answers.groups, account), account),
-        _by_driver([] if answers.tasks is None else tasks_of(answers.tasks, account), account),
+        _by_driver([] if answers.groups is None else groups_of(answers.groups, account, gpus), account),
+        _by_driver([] if answers.tasks is None else tasks_of(answers.tasks, account, gpus), account),
     )
 
 

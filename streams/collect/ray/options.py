@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -49,6 +49,9 @@ class Options(SinceOptions):
     )
     dashboard_delay_s: float = Field(
         default=10.0, ge=5, le=600, description="Seconds after which Ray's dashboard shows all of an instant."
+    )
+    resources: dict[str, Annotated[float, Field(ge=0.001, le=1000)]] = Field(
+        default={}, description="More resources of Ray -> the GPUs that one unit is, e.g. TPU, neuron_cores."
     )
     gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
     price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")

@@ -6,11 +6,13 @@ Only fields named here are read: entry points, environments and messages may hol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from schemas.escaping import visible
+from streams.accounts.accelerators import is_accelerator
 from streams.accounts.account import Account
 from streams.collect.collector import SourceUnavailableError
 
@@ -18,6 +20,11 @@ _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
 _LAST_MS: Final = 10_413_792_000_000  # 2300
 _GPUS_AT_MOST: Final = 100_000
 _TYPE: Final = "accelerator_type:"
+#: What has the name of an accelerator, and is none: its type, a head of a slice of TPUs, what a placement group sets aside.
+_NO_RESOURCES: Final = (_TYPE, "GPU", "bundle_group", "node:")
+_NAMES_SHOWN: Final = 8
+#: No other resource than `GPU` is one.
+ONLY_GPUS: Final[Mapping[str, float]] = {}
 #: The actor in which a submitted job's entry point runs has this name, and the job's id.
 _SUPERVISOR: Final = "_ray_internal_job_actor_"
 _PLACED: Final = frozenset({"CREATED", "RESCHEDULING", "REMOVED"})
@@ -196,44 +203,46 @@ def jobs_of(answer: bytes, account: Account) -> list[RayJob]:
     return list(_each("jobs", _decoded("jobs", answer, list[msgspec.Raw]), _job, account))
 
 
-def actors_of(answer: bytes, account: Account) -> list[RayActor]:
+def actors_of(answer: bytes, account: Account, gpus: Mapping[str, float] = ONLY_GPUS) -> list[RayActor]:
     """The supervisors, and the actors with GPUs; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
     raws = _decoded("actors", answer, _ActorsAnswer).data.actors.values()
-    found = _each("actors", raws, _actor, account)
+    found = _each("actors", raws, partial(_actor, gpus=gpus), account)
     return _held((each if each.supervises or each.gpu_milli else None for each in found), account)
 
 
-def groups_of(answer: bytes, account: Account) -> list[RayGroup]:
+def groups_of(answer: bytes, account: Account, gpus: Mapping[str, float] = ONLY_GPUS) -> list[RayGroup]:
     """The placement groups with GPUs, created or waiting; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    found = _each("placement groups", _listed("placement groups", answer, account), _group, account)
+    found = _each(
+        "placement groups", _listed("placement groups", answer, account), partial(_group, gpus=gpus), account
+    )
     return _held(found, account)
 
 
-def tasks_of(answer: bytes, account: Account) -> list[RayTask]:
+def tasks_of(answer: bytes, account: Account, gpus: Mapping[str, float] = ONLY_GPUS) -> list[RayTask]:
     """The tasks with GPUs outside of placement groups; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    found = _each("tasks", _listed("tasks", answer, account), _task, account)
+    found = _each("tasks", _listed("tasks", answer, account), partial(_task, gpus=gpus), account)
     return _held(found, account)
 
 
-def nodes_of(answer: bytes, account: Account) -> list[RayNode]:
+def nodes_of(answer: bytes, account: Account, gpus: Mapping[str, float] = ONLY_GPUS) -> list[RayNode]:
     """The nodes; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    return list(_each("nodes", _listed("nodes", answer, account), _node, account))
+    return list(_each("nodes", _listed("nodes", answer, account), partial(_node, gpus=gpus), account))
 
 
 def _held(found: Iterable[Read | None], account: Account) -> list[Read]:
@@ -270,6 +279,8 @@ def _each(
     for raw in raws:
         try:
             yield read(raw)
+        except UnknownResourceError as fault:
+            account.not_understood("unknown_resource", f"{what}: one has {fault}")
         except (ValueError, RecursionError) as fault:
             account.not_understood("malformed", f"{what}: {str(fault)[:300]}")
 
@@ -297,28 +308,28 @@ def _job(raw: msgspec.Raw) -> RayJob:
     return found
 
 
-def _actor(raw: msgspec.Raw) -> RayActor:
+def _actor(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayActor:
     actor = msgspec.json.decode(raw, type=_WireActor)
     name = actor.name or ""
     return RayActor(
         driver=actor.job_id,
         supervises=name.removeprefix(_SUPERVISOR) if name.startswith(_SUPERVISOR) else "",
         node=actor.address.nodeId,
-        gpu_milli=_gpu_milli(actor.required_resources),
+        gpu_milli=_gpu_milli(actor.required_resources, gpus, in_group=bool(actor.placement_group_id)),
         in_group=bool(actor.placement_group_id),
         start_ms=_time(actor.start_time),
         end_ms=_time(actor.end_time) if actor.state == "DEAD" else 0,
     )
 
 
-def _group(raw: msgspec.Raw) -> RayGroup | None:
+def _group(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayGroup | None:
     group = msgspec.json.decode(raw, type=_WireGroup)
     stats = group.stats or _GroupStats()
     received_ns = int(stats.creation_request_received_ns)
     held: dict[str, int] = {}
     wanted_milli = 0
     for bundle in group.bundles or ():
-        milli = _gpu_milli(bundle.unit_resources)
+        milli = _gpu_milli(bundle.unit_resources, gpus)
         wanted_milli += milli
         if milli and bundle.node_id and group.state in _PLACED:
             held[bundle.node_id] = held.get(bundle.node_id, 0) + milli
@@ -335,16 +346,16 @@ def _group(raw: msgspec.Raw) -> RayGroup | None:
     )
 
 
-def _task(raw: msgspec.Raw) -> RayTask | None:
+def _task(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayTask | None:
     task = msgspec.json.decode(raw, type=_WireTask)
-    milli = _gpu_milli(task.required_resources or {})
+    milli = _gpu_milli(task.required_resources or {}, gpus, in_group=bool(task.placement_group_id))
     start_ms = _time(task.start_time_ms)
     if task.type != "NORMAL_TASK" or task.placement_group_id or not milli or not start_ms:
         return None
     return RayTask(task.job_id, task.node_id or "", milli, start_ms, _time(task.end_time_ms))
 
 
-def _node(raw: msgspec.Raw) -> RayNode:
+def _node(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayNode:
     node = msgspec.json.decode(raw, type=_WireNode)
     types = [name.removeprefix(_TYPE) for name in node.resources_total if name.startswith(_TYPE)]
     start_ms, end_ms = _time(node.start_time_ms), _time(node.end_time_ms)
@@ -353,18 +364,34 @@ def _node(raw: msgspec.Raw) -> RayNode:
     return RayNode(
         node=node.node_id,
         name=node.node_name,
-        gpu_milli=_gpu_milli(node.resources_total),
+        gpu_milli=_gpu_milli(node.resources_total, gpus),
         gpu_type=types[0] if len(types) == 1 else "",
         start_ms=start_ms,
         end_ms=max(end_ms, start_ms) if node.state == "DEAD" and end_ms else 0,
     )
 
 
-def _gpu_milli(resources: Resources) -> int:
-    gpus = resources.get("GPU", 0.0)
-    if not 0 <= gpus <= _GPUS_AT_MOST:
-        raise ValueError(f"{gpus:g} GPUs are not possible")
-    return round(gpus * 1000)
+def _gpu_milli(resources: Resources, gpus: Mapping[str, float], *, in_group: bool = False) -> int:
+    """Thousandths of GPUs: of those that Ray calls so, and of other resources that are named.
+
+    Raises:
+        UnknownResourceError: They are another accelerator, and nothing says how many GPUs one is.
+    """
+    held = resources.get("GPU", 0.0) + sum(resources.get(name, 0.0) * each for name, each in gpus.items())
+    if not 0 <= held <= _GPUS_AT_MOST:
+        raise ValueError(f"{held:g} GPUs are not possible")
+    others = [
+        f"{number:g} {name[:100]}"
+        for name, number in sorted(resources.items())
+        if number > 0 and name not in gpus and not name.startswith(_NO_RESOURCES) and is_accelerator(name)
+    ]
+    if others and not (held or in_group):  # what runs in a group uses what the group holds
+        raise UnknownResourceError(f"{', '.join(others[:_NAMES_SHOWN])}, which is read as no GPU")
+    return round(held * 1000)
+
+
+class UnknownResourceError(ValueError):
+    """Another accelerator than those that are read."""
 
 
 def _time(value: Millis) -> int:

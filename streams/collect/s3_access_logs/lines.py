@@ -17,7 +17,9 @@ _MONTHS: Final = {
         ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
     )
 }
-_REGION: Final = re.compile(r"(?:^|\.)s3[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com")
+_REGION: Final = re.compile(
+    r"(?:^|\.)s3(?:-fips|-website|-accesspoint|-accesspoint-fips)?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com"
+)
 _LINE_CHARS: Final = 16_384
 _NEEDED: Final = 14  # behind the time, up to the user agent; later fields came one by one
 _USER_AGENT_AT, _HOST_AT = 13, 19
@@ -25,11 +27,13 @@ _USER_AGENT_AT, _HOST_AT = 13, 19
 #: Operations by the end of their names: what is listed, deleted; the rest goes by its verb.
 _LISTS: Final = frozenset({"BUCKET", "BUCKETVERSIONS", "UPLOADS", "UPLOAD"})
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS", "SELECT"})
-_WRITES: Final = frozenset({"PUT", "POST", "COPY"})
+_WRITES: Final = frozenset({"PUT", "POST", "COPY", "PATCH"})
+#: What S3 moves to another class by itself is charged to the bucket.
+LIFECYCLE: Final = "lifecycle"
 
 
 class S3Request(NamedTuple):
-    """One request; `op` is empty for what S3 does by itself, such as expiring objects."""
+    """One request; `op` is empty for what S3 does by itself, such as expiring objects, LIFECYCLE where it charges for that."""
 
     time_ms: int
     bucket: str
@@ -97,16 +101,22 @@ def _quoted(text: str) -> list[str]:
 
 
 def _op(operation: str) -> str:
-    """The class of an operation such as REST.GET.OBJECT, WEBSITE.GET.OBJECT or BATCH.DELETE.OBJECT."""
+    """The class of an operation such as REST.GET.OBJECT, WEBSITE.GET.OBJECT or BATCH.DELETE.OBJECT.
+
+    Raises:
+        ValueError: It is none that is known.
+    """
     source, _, rest = operation.partition(".")
     verb, _, what = rest.partition(".")
-    if source == "S3" or not what:
-        return ""
+    if source == "S3":
+        return LIFECYCLE if verb.startswith("TRANSITION") else ""
     if verb == "DELETE" or what == "MULTI_OBJECT_DELETE":
         return "delete"
     if verb == "GET" and what in _LISTS:
         return "list"
-    return "read" if verb in _READS else "write" if verb in _WRITES else ""
+    if not what or verb not in _READS | _WRITES:
+        raise ValueError(f"the operation {operation[:60]} is not known")
+    return "read" if verb in _READS else "write"
 
 
 def _time_ms(text: str) -> int:

@@ -13,7 +13,7 @@ from streams.collect.files.content import Content, lines
 from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd
 from streams.collect.flow_logs.owners import FlowOwners, Owned
-from streams.collect.s3_access_logs.lines import S3Request, request_of
+from streams.collect.s3_access_logs.lines import LIFECYCLE, S3Request, request_of
 from streams.collect.s3_access_logs.options import Bucket, Options
 from streams.collect.s3_access_logs.patterns import pattern_of
 from streams.topics import Topic
@@ -68,6 +68,9 @@ class S3LogReader(WithoutHeader):
                 request = request_of(line.decode("utf-8", "replace"))
             except ValueError as fault:
                 found.fault(part, index, "malformed", str(fault))
+                continue
+            if request.op == LIFECYCLE:
+                found.account.free(LIFECYCLE)
                 continue
             if not request.op or request.status >= _UNPAID_FROM:
                 found.account.free("unpaid")

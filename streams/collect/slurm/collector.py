@@ -19,8 +19,8 @@ from streams.collect.slurm.accounting import Accounting, Ask, RecordKey, key_of
 from streams.collect.slurm.command import asking
 from streams.collect.slurm.events import (
     ENDS,
+    OddRecordError,
     SeenAttempt,
-    UncountedGpusError,
     end_of,
     events_of,
     free_rule,
@@ -33,7 +33,7 @@ from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
-from streams.collect.slurm.tres import GpusOfNode, gpu_milli, unknown_accelerators
+from streams.collect.slurm.tres import GpusOfNode, gpu_milli, type_milli, unknown_accelerators
 
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
 _ASKED_AGAIN_S: Final = 600
@@ -163,7 +163,7 @@ class SlurmCollector(PolledByOptions):
         """Account for a record whose events are made."""
         record = part.record
         if odd := unknown_accelerators(record.allocated or record.requested, self._options):
-            said = f"job {record.raw_id} holds {odd}, which is read as no GPU"
+            said = f"job {record.raw_id} holds {odd}, and nothing says how many GPUs one is"
             account.not_understood(_key(part), "unknown_gres", said)
         elif rule := free_rule(part, self._options):
             account.free(_key(part), rule)
@@ -186,8 +186,8 @@ class SlurmCollector(PolledByOptions):
                 continue
             try:
                 events = list(events_of(part, self._options, progress.since_s))
-            except UncountedGpusError as fault:
-                account.not_understood(key, "uncounted_gpus", str(fault))
+            except OddRecordError as fault:
+                account.not_understood(key, fault.reason, str(fault))
                 continue
             except ValueError as fault:
                 account.not_understood(key, "malformed", str(fault))
@@ -263,7 +263,7 @@ def _allocations(
 
 
 def _whole_node(gpus: Sequence[GpusOfNode], gpu_milli_of_node: int) -> list[str]:
-    held_milli = sum(each.number for each in gpus) * 1000
+    held_milli = sum(type_milli(each.type, each.number) for each in gpus)
     return [ALL_GPUS] if 0 < held_milli == gpu_milli_of_node else []
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import JobRecord
-from streams.collect.slurm.tres import gpu_milli, gpu_type
+from streams.collect.slurm.tres import gpu_milli, gpu_type, named_type, type_milli
+from streams.collect.values import count_of
 from streams.topics import Topic
 
 #: Slurm's states that end an attempt -> the event's type and reason. FAILED is any exit code but 0.
@@ -115,18 +116,36 @@ def events_of(part: SeenAttempt, options: Options, since_s: int) -> Iterator[Key
         raise ValueError(f"job {record.raw_id} ends before it starts")
     if free_rule(part, options):
         return
-    if any(record.nodes.values()) and not _gpus(record.allocated, options):
-        raise UncountedGpusError(
-            f"job {record.raw_id} has GPUs that are not counted; set AccountingStorageTRES=gres/gpu"
+    if _has_uncounted(part) and not _gpus(record.allocated, options):
+        raise OddRecordError(
+            "uncounted_gpus",
+            f"job {record.raw_id} has GPUs that are not counted; set AccountingStorageTRES=gres/gpu",
         )
+    if record.states & ENDS.keys() and record.allocated and not (record.start_s and record.end_s):
+        what = (
+            "ended, and Slurm does not say when"
+            if record.start_s
+            else "held resources, and Slurm does not say since when"
+        )
+        raise OddRecordError("no_times", f"job {record.raw_id} {what}")
     over = is_over(record, since_s)
     for moment in _moments(part, options, since_s):
         if moment.at_s >= since_s or moment.type in END_TYPES or (moment.type != "queued" and not over):
             yield _keyed(part, moment, options, since_s)
 
 
-class UncountedGpusError(ValueError):
-    """Slurm shows GPUs of a job and does not count them."""
+class OddRecordError(ValueError):
+    """A record that is not understood for a reason of `REMEDIES`."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def _has_uncounted(part: SeenAttempt) -> bool:
+    """Whether squeue shows GPUs of a job, however they are counted."""
+    record = part.record
+    return any(record.nodes.values()) or (part.is_live and record.asks_gpus and is_running(record))
 
 
 def free_rule(part: SeenAttempt, options: Options) -> str:
@@ -136,7 +155,7 @@ def free_rule(part: SeenAttempt, options: Options) -> str:
         return "unsplit"
     if part.is_live and record.states & _IN_BETWEEN:
         return "in_between"
-    holds = any(record.nodes.values()) or _gpus(record.allocated or record.requested, options)
+    holds = _has_uncounted(part) or _gpus(record.allocated or record.requested, options)
     return "" if holds or options.include_cpu_only else "no_gpu"
 
 
@@ -208,13 +227,15 @@ def _resized_s(part: SeenAttempt) -> int:
 
 def _of_squeue(record: JobRecord, options: Options, since_s: int) -> Iterator[_Moment]:
     """Yield what sacct does not know: the GPUs of each node with their type, and the present suspension."""
-    nodes = {node: sum(each.number for each in gpus) for node, gpus in record.nodes.items()}
+    milli = {
+        node: sum(type_milli(each.type, each.number) for each in gpus) for node, gpus in record.nodes.items()
+    }
     types = {each.type for gpus in record.nodes.values() for each in gpus}
-    count = _gpus(record.allocated, options)
-    if nodes and sum(nodes.values()) == count:
-        fields: dict[str, Any] = {"gpu_count": count, "nodes": {node: n for node, n in nodes.items() if n}}
-        if len(types) == 1 and (type_ := types.pop()):
-            fields["gpu_type"] = options.gpu_types.get(type_, type_)
+    if milli and sum(milli.values()) == gpu_milli(record.allocated, options):
+        nodes = {node: count_of(n) for node, n in milli.items() if n}
+        fields: dict[str, Any] = {"gpu_count": _gpus(record.allocated, options), "nodes": nodes}
+        if len(types) == 1 and (type_ := named_type(types.pop(), options.gpu_types)):
+            fields["gpu_type"] = type_
         yield _Moment("scaled", since_s, fields, ".nodes")
     if record.suspend_s > record.start_s:
         if "SUSPENDED" in record.states:
@@ -269,10 +290,9 @@ def _requested(record: JobRecord, options: Options) -> dict[str, int]:
 
 
 def _resources(tres: Mapping[str, int], options: Options) -> dict[str, Any]:
-    type_ = gpu_type(tres, options)
     found: dict[str, Any] = {"gpu_count": _gpus(tres, options)}
-    if type_:
-        found["gpu_type"] = options.gpu_types.get(type_, type_)
+    if type_ := named_type(gpu_type(tres, options), options.gpu_types):
+        found["gpu_type"] = type_
     for field, name in (("cpu_count", "cpu"), ("instance_count", "node")):
         if 0 < tres.get(name, 0) <= _COUNT_AT_MOST:
             found[field] = tres[name]
@@ -285,4 +305,4 @@ def _gpus(tres: Mapping[str, int], options: Options) -> int | float:
     milli = gpu_milli(tres, options)
     if milli > _GPUS_AT_MOST * 1000:
         raise ValueError(f"{milli / 1000:g} GPUs are more than a job may have")
-    return milli // 1000 if milli % 1000 == 0 else milli / 1000
+    return count_of(milli)

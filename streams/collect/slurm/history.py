@@ -12,6 +12,7 @@ from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.events import events_of, is_over
 from streams.collect.slurm.options import Options
+from streams.collect.slurm.tres import unknown_accelerators
 from streams.errors import WrongUseError
 
 #: Memory is bounded by what ended in so long.
@@ -40,6 +41,11 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
         for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), part.faults):
             if is_over(seen.record, since_s):
                 continue
+            held = seen.record.allocated or seen.record.requested
+            if odd := unknown_accelerators(held, options):
+                part.faults.append(
+                    f"job {seen.record.raw_id} holds {odd}, and nothing says how many GPUs one is"
+                )
             try:
                 part.events.extend(keyed.event for keyed in events_of(seen, options, since_s))
             except ValueError as fault:

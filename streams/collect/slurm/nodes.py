@@ -19,7 +19,14 @@ from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, time_of
-from streams.collect.slurm.tres import gpu_milli, gpu_type, tres_counts, unknown_accelerators
+from streams.collect.slurm.tres import (
+    gpu_milli,
+    gpu_type,
+    gpus_of_node,
+    named_type,
+    tres_counts,
+    unknown_accelerators,
+)
 from streams.collect.values import event_text
 from streams.topics import Topic
 
@@ -36,6 +43,7 @@ class NodeRecord(NamedTuple):
     partitions: tuple[str, ...]
     reason_s: int
     features: tuple[str, ...] = ()
+    gres: str = ""  # its GPUs as `gres.conf` has them, whether or not Slurm counts them
 
 
 class NodeListing(NamedTuple):
@@ -50,6 +58,7 @@ class _Node(msgspec.Struct):
     state: States
     state_flags: list[str] = []  # up to 22.05 apart
     tres: Text = None
+    gres: Text = None
     partitions: list[str] | None = None
     reason_changed_at: Count = None
     features: str | list[str] | None = None  # up to 22.05 a text
@@ -79,6 +88,7 @@ def listed_nodes(answer: bytes) -> NodeListing:
                     tuple(
                         node.features.split(",") if isinstance(node.features, str) else node.features or ()
                     ),
+                    event_text(node.gres),
                 )
             )
         except (ValueError, RecursionError) as fault:
@@ -109,15 +119,15 @@ def node_events(
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
     for node in nodes:
-        gpus = gpu_milli(node.tres, options) // 1000
-        odd = unknown_accelerators(node.tres, options)
+        gpus = -(-gpu_milli(node.tres, options) // 1000)  # MIG instances need not fill a GPU
         if node.states & _OFF:
             account.free("off")
             continue
-        if odd:
-            account.not_understood("unknown_gres", f"node {node.name} has {odd}, which is read as no GPU")
+        odd = _odd(node, gpus, options)
+        if odd is not None:
+            account.not_understood(*odd)
         if not (gpus or options.include_cpu_only):
-            if not odd:
+            if odd is None:
                 account.free("no_gpu")
             continue
         before, _, as_published = (known or {}).get(node.name, "").partition(" ")
@@ -126,9 +136,9 @@ def node_events(
         state, digest = "draining" if "DRAIN" in node.states else "ready", _digest(fields)
         if not before:
             events.append(_event(node.name, "provisioned", at_s, fields, options))
-        if own.fault and not odd:
+        if own.fault and odd is None:
             account.not_understood("partitions_disagree", own.fault)
-        elif not odd:
+        elif odd is None:
             account.metered()
         if state != (before or "ready"):
             is_since = state == "draining" and node.reason_s and before
@@ -141,14 +151,23 @@ def node_events(
     return NodeChanges(events + [_event(name, "terminated", at_s, {}, options) for name in gone], now)
 
 
+def _odd(node: NodeRecord, gpus: int, options: Options) -> tuple[str, str] | None:
+    """What a node has and is not read as GPUs: the reason, and its words."""
+    if unknown := unknown_accelerators(node.tres, options):
+        return "unknown_gres", f"node {node.name} has {unknown}, and nothing says how many GPUs one is"
+    if not gpus and gpus_of_node(node.gres):
+        return "uncounted_gpus", f"node {node.name} has {node.gres[:100]}, which Slurm does not count"
+    return None
+
+
 def _digest(fields: Mapping[str, Any]) -> str:
     """What tells whether a node has other fields than those that were published of it."""
     return f"{crc32(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)):08x}"
 
 
 def _gpu_type(node: NodeRecord, options: Options) -> dict[str, Any]:
-    type_ = gpu_type(node.tres, options)
-    return {"gpu_type": options.gpu_types.get(type_, type_)} if type_ else {}
+    type_ = named_type(gpu_type(node.tres, options), options.gpu_types)
+    return {"gpu_type": type_} if type_ else {}
 
 
 def _event(node: str, type_: str, at_s: int, fields: Mapping[str, Any], options: Options) -> CollectedEvent:

@@ -80,6 +80,11 @@ class Options(SinceOptions):
     max_output_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
 
+    @property
+    def has_shards(self) -> bool:
+        """Whether it is said how many shards a GPU has."""
+        return "shards_per_gpu" in self.model_fields_set
+
     @field_validator("gres_gpus")
     @classmethod
     def _are_others(cls, gres_gpus: dict[str, float]) -> dict[str, float]:

@@ -7,6 +7,7 @@ a list. Only fields named here are read: a job's script, command line and commen
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,9 +17,11 @@ import orjson
 from schemas.durations import MINUTE_S
 from schemas.escaping import visible
 from streams.collect.collector import SourceUnavailableError
-from streams.collect.slurm.tres import GpusOfNode, gpus_of_node, node_names, tres_counts
+from streams.collect.slurm.tres import GpusOfNode, gpus_of_node, is_read, node_names, tres_counts
 from streams.collect.values import event_text
 
+#: "gres/gpu:2", "gres:gpu:h100:2", "gpu:1"
+_GPUS_ASKED: Final = re.compile(r"(?:^|[,/:])gpu(?:[:=,]|$)")
 _FIRST_S: Final = 946_684_800  # 2000; events are not older
 _LAST_S: Final = 10_413_792_000  # 2300
 
@@ -49,6 +52,7 @@ class JobRecord(NamedTuple):
     allocated: Mapping[str, int]
     requested: Mapping[str, int]
     nodes: Mapping[str, Sequence[GpusOfNode]]
+    asks_gpus: bool = False  # by what was submitted, whether or not Slurm counts them
 
 
 class Listing(NamedTuple):
@@ -95,6 +99,10 @@ class _QueuedJob(msgspec.Struct):
     current_working_directory: Text = None
     time_limit: Count = None
     gres_detail: list[str] | None = None
+    tres_per_job: Text = None
+    tres_per_node: Text = None
+    tres_per_socket: Text = None
+    tres_per_task: Text = None
 
 
 class _Times(msgspec.Struct):
@@ -237,6 +245,10 @@ def _queued(job: _QueuedJob) -> JobRecord:
         allocated=tres_counts(job.tres_alloc_str or ""),
         requested=tres_counts(job.tres_req_str or ""),
         nodes=dict(zip(names, details, strict=False)) if len(names) == len(details) else {},
+        asks_gpus=any(
+            text and _GPUS_ASKED.search(text)
+            for text in (job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
+        ),
     )
 
 
@@ -273,9 +285,12 @@ def _accounted(job: _AccountedJob) -> JobRecord:
 def _tres(listed: Sequence[_Tres]) -> dict[str, int]:
     found = {}
     for each in listed:
+        name = f"{each.type}/{each.name}" if each.name else each.type
+        if not is_read(name):
+            continue
         count = count_of(each.count)
         if count is not None and count >= 0:  # -2: Slurm's word for none
-            found[f"{each.type}/{each.name}" if each.name else each.type] = count
+            found[name] = count
     return found
 
 

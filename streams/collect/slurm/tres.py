@@ -18,6 +18,11 @@ _UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**5
 _GRES: Final = re.compile(r"([^:,()=]+)(?::([^:,()=]+))?:(\d{1,9})(?:\(([^()]*)\))?")
 _PART: Final = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?")
 _GPUS_AT_MOST: Final = 1_024
+#: A MIG instance as a type of GPU, by Slurm's AutoDetect or by hand: "a100_3g.20gb", "1g.10gb", "nvidia_a30_2g.12gb+me".
+_MIG: Final = re.compile(r"(?:(.+?)[_.-])?([1-7])g\.\d{1,4}gb(?:[+_.-].*)?")
+_A30: Final = re.compile(r"(?:.*[_.-])?a30")
+#: What resources are read by; counts of others, such as energy, may be anything.
+_READ: Final = ("cpu", "mem", "node")
 #: Generic resources that are read, or are a part of one that is.
 _KNOWN: Final = ("gres/gpu:", "gres/shard", "gres/mps", "gres/gpumem", "gres/gpuutil")
 
@@ -40,6 +45,8 @@ def tres_counts(text: str) -> dict[str, int]:
     for each in text.split(",") if text else ():
         name, _, count = each.rpartition("=")
         match = _COUNT.fullmatch(count)
+        if match is None and name and not is_read(name):
+            continue
         if not name or match is None:
             raise ValueError(f"{text[:100]!r} is no list of resources")
         whole, decimals, unit = match.groups()
@@ -48,6 +55,11 @@ def tres_counts(text: str) -> dict[str, int]:
         digits = decimals or ""
         found[name] = int(whole + digits) * factor // 10 ** len(digits)
     return found
+
+
+def is_read(name: str) -> bool:
+    """Whether a count of a resource means anything here."""
+    return name in _READ or (name.startswith("gres/") and name not in ("gres/gpumem", "gres/gpuutil"))
 
 
 def gpus_of_node(text: str) -> list[GpusOfNode]:
@@ -134,13 +146,36 @@ class GpuUnits(Protocol):
     mps_per_gpu: int
     gres_gpus: dict[str, float]
 
+    @property
+    def has_shards(self) -> bool:
+        """Whether the options say how many shards a GPU has."""
+
 
 def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
     """Thousandths of GPUs: whole ones, shards and MPS shares, and other generic resources that are named."""
     shards = _number(tres, "gres/shard") * 1000 // units.shards_per_gpu
     mps = _number(tres, "gres/mps") * 1000 // units.mps_per_gpu
     others = sum(_number(tres, f"gres/{name}") * round(gpus * 1000) for name, gpus in units.gres_gpus.items())
-    return _number(tres, "gres/gpu") * 1000 + shards + mps + others
+    typed = {name[len("gres/gpu:") :]: n for name, n in tres.items() if name.startswith("gres/gpu:")}
+    untyped = max(tres.get("gres/gpu", 0) - sum(typed.values()), 0)
+    whole = untyped * 1000 + sum(type_milli(type_, number) for type_, number in typed.items())
+    return whole + shards + mps + others
+
+
+def type_milli(type_: str, number: int) -> int:
+    """Thousandths of GPUs that some of a type are: a MIG instance is as many sevenths as it has slices, of an A30 quarters."""
+    mig = _MIG.fullmatch(type_)
+    if mig is None:
+        return number * 1000
+    slices = 4 if mig[1] and _A30.fullmatch(mig[1]) else 7
+    return number * int(mig[2]) * 1000 // slices
+
+
+def named_type(type_: str, gpu_types: Mapping[str, str]) -> str:
+    """What events call a type: by the options, of a MIG instance that of its GPU; empty where that has no name."""
+    mig = _MIG.fullmatch(type_)
+    whole = (mig[1] or "") if mig else type_
+    return gpu_types.get(type_) or gpu_types.get(whole, whole)
 
 
 def _number(tres: Mapping[str, int], name: str) -> int:
@@ -149,8 +184,14 @@ def _number(tres: Mapping[str, int], name: str) -> int:
     return max(tres.get(name, 0), typed)
 
 
+def _shards(tres: Mapping[str, int]) -> str:
+    """Shards, each of which is then counted as a GPU."""
+    shards = _number(tres, "gres/shard")
+    return f"{shards} gres/shard" if shards else ""
+
+
 def unknown_accelerators(tres: Mapping[str, int], units: GpuUnits) -> str:
-    """What is an accelerator by its name and is read as none, with the counts; empty where there are none."""
+    """What is an accelerator by its name and nothing says how many GPUs one is, with the counts; empty where there are none."""
     named = {f"gres/{name}" for name in units.gres_gpus}
     return ", ".join(
         f"{number} {name[:100]}"
@@ -161,7 +202,7 @@ def unknown_accelerators(tres: Mapping[str, int], units: GpuUnits) -> str:
         and name != "gres/gpu"
         and not name.startswith(_KNOWN)
         and name.partition(":")[0] not in named
-    )
+    ) or ("" if units.has_shards else _shards(tres))
 
 
 def gpu_type(tres: Mapping[str, int], units: GpuUnits) -> str:

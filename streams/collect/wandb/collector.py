@@ -21,7 +21,15 @@ from streams.collect.collector import (
     SourceUnavailableError,
     full_batches,
 )
-from streams.collect.mlflow.events import ATTEMPT, JOB_ID, PollTimes, RunNews, attempt_tag, new_run_events
+from streams.collect.mlflow.events import (
+    ATTEMPT,
+    JOB_ID,
+    PollTimes,
+    RunNews,
+    account_for,
+    attempt_tag,
+    new_run_events,
+)
 from streams.collect.mlflow.progress import KnownRun, RunProgress
 from streams.collect.mlflow.records import TrackedRun
 from streams.collect.wandb.log_file import RunFileError, records_of
@@ -81,7 +89,7 @@ class WandbCollector(PolledByOptions):
                     account.free("before_since")
                 else:
                     news = new_run_events(run, run.experiment_id, known, times, self._options)
-                    account.metered()
+                    account_for(run, self._options, account)
             except ValueError as fault:
                 account.not_understood("malformed", f"runs: {fault}")
                 continue

@@ -18,9 +18,12 @@ from streams.collect.wandb.log_file import RunFileError
 # Numbers of fields in wandb_internal.proto.
 _HISTORY: Final = 2
 _CONFIG: Final = 5
+_STATS: Final = 7
 _RUN: Final = 17
 _EXIT: Final = 18
 _KEY, _NESTED_KEY, _JSON = 1, 2, 16
+_STATS_ITEM: Final = 3
+_OF_GPUS: Final = b"gpu."  # "gpu.0.gpu", "gpu.process.0.memory"
 
 _PREFIX: Final = "trainfare"
 _FIRST_MS: Final = 946_684_800_000  # 2000
@@ -37,6 +40,7 @@ class _Reader:
         self.tags: dict[str, str] = {}
         self.metrics: dict[str, RunMetric] = {}
         self.newest_ms = 0
+        self.uses_gpus = False
         self.exit: tuple[int, int] | None = None  # code, seconds that it ran
 
     def read(self, record: bytes) -> None:
@@ -47,6 +51,8 @@ class _Reader:
                 self._read_run(value)
             elif number == _CONFIG:
                 self._read_config(value)
+            elif number == _STATS:
+                self.uses_gpus = self.uses_gpus or _names_gpus(value)
             elif number == _HISTORY:
                 self._read_history(value)
             elif number == _EXIT:
@@ -133,6 +139,18 @@ def run_of(records: Iterable[bytes]) -> TrackedRun | None:
         is_deleted=False,
         tags=reader.tags,
         metrics=reader.metrics,
+        uses_gpus=reader.uses_gpus,
+    )
+
+
+def _names_gpus(stats: bytes) -> bool:
+    """Whether W&B's own figures of the machine are of GPUs, too; not what they are."""
+    return any(
+        key.startswith(_OF_GPUS)
+        for number, item in fields_of(stats)
+        if number == _STATS_ITEM and isinstance(item, bytes)
+        for field, key in fields_of(item)
+        if field == _KEY and isinstance(key, bytes)
     )
 
 

@@ -178,7 +178,7 @@ def test_shares_of_a_gpu_are_fractions() -> None:
 
 
 def test_jobs_without_gpus_are_left_out_unless_asked_for() -> None:
-    record = running(nodes={}, allocated={"cpu": 4, "mem": 8192, "node": 1}, requested={})
+    record = running(nodes={}, allocated={"cpu": 4, "mem": 8192, "node": 1}, requested={}, asks_gpus=False)
     assert told(record) == {}
     started = told(record, options=Options(include_cpu_only=True))["started"]
     assert (started["gpu_count"], started["cpu_count"], started["memory_gib"]) == (0, 4, 8)

@@ -14,6 +14,7 @@ from streams.collect.slurm.tres import (
     gpu_milli,
     gpu_type,
     gpus_of_node,
+    named_type,
     node_names,
     tres_counts,
 )
@@ -121,3 +122,33 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (tres_counts, gpus_of_node, node_names):
         with suppress(ValueError):
             read(text)
+
+
+@pytest.mark.parametrize(
+    ("tres", "milli", "type_"),
+    [
+        ({"gres/gpu": 1, "gres/gpu:a100_3g.20gb": 1}, 428, "a100"),
+        ({"gres/gpu:1g.10gb": 2}, 285, ""),
+        ({"gres/gpu:nvidia_a30_2g.12gb": 1}, 500, "nvidia_a30"),
+        ({"gres/gpu:a100_1g.5gb+me": 7}, 1000, "a100"),
+        ({"gres/gpu": 3, "gres/gpu:h100": 1, "gres/gpu:h100_7g.80gb": 1}, 3000, ""),
+        ({"gres/gpu:a100g": 1}, 1000, "a100g"),
+    ],
+)
+def test_a_mig_instance_is_a_part_of_a_gpu(tres: dict[str, int], milli: int, type_: str) -> None:
+    """Slurm counts each as a GPU (neilmunday/slurm-mail#142)."""
+    assert gpu_milli(tres, Options()) == milli
+    assert named_type(gpu_type(tres, Options()), {}) == type_
+
+
+def test_a_mig_instance_may_have_a_name_of_its_own() -> None:
+    assert named_type("a100_3g.20gb", {"a100_3g.20gb": "A100 3g", "a100": "A100-40GB"}) == "A100 3g"
+    assert named_type("a100_3g.20gb", {"a100": "A100-40GB"}) == "A100-40GB"
+
+
+def test_a_count_of_what_is_not_read_may_be_anything() -> None:
+    """Of energy that is not measured Slurm has 2^64 - 2: a job was left out for it."""
+    found = tres_counts("cpu=4,energy=18446744073709551614,gres/gpumem=x,gres/gpu=2")
+    assert found == {"cpu": 4, "gres/gpu": 2}
+    with pytest.raises(ValueError, match="no list of resources"):
+        tres_counts("cpu=4,gres/gpu=18446744073709551614")

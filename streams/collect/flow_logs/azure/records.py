@@ -19,28 +19,28 @@ from streams.collect.flow_logs.flow import Flow, FlowEnd
 class _FlowGroup(msgspec.Struct):
     """Flows of one rule."""
 
-    tuples: list[str] = msgspec.field(name="flowTuples", default_factory=list)
+    tuples: list[str] = msgspec.field(name="flowTuples")
 
 
 class _Acl(msgspec.Struct):
-    groups: list[_FlowGroup] = msgspec.field(name="flowGroups", default_factory=list)
+    groups: list[_FlowGroup] = msgspec.field(name="flowGroups")
 
 
 class _FlowRecords(msgspec.Struct):
-    flows: list[_Acl] = []
+    flows: list[_Acl]
 
 
 class _Interface(msgspec.Struct):
+    tuples: list[str] = msgspec.field(name="flowTuples")
     mac: str = ""
-    tuples: list[str] = msgspec.field(name="flowTuples", default_factory=list)
 
 
 class _SecurityRule(msgspec.Struct):
-    flows: list[_Interface] = []
+    flows: list[_Interface]
 
 
 class _Properties(msgspec.Struct):
-    flows: list[_SecurityRule] = []
+    flows: list[_SecurityRule]
 
 
 class _Record(msgspec.Struct):
@@ -80,6 +80,11 @@ class AzureFlowRecords(WithoutHeader):
             except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
                 found.fault(part, index, "malformed", str(fault))
                 continue
+            if record.of_network is None and record.of_group is None:
+                found.fault(part, index, "malformed", "a record without flowRecords or properties.flows")
+                continue
+            if next(_tuples(record), None) is None:
+                found.account.free("no_traffic")
             for unit_ms, mac, text in _tuples(record):
                 cells = text.split(",")
                 if len(cells) == _CELLS_WITHOUT_BYTES:

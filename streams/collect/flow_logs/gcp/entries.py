@@ -16,6 +16,7 @@ from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd, Place, place
 
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+_GATEWAYS: Final = frozenset({"SRC_GATEWAY", "DEST_GATEWAY"})
 _DIRECTIONS: Final = {"SRC": "egress", "DEST": "ingress"}
 
 
@@ -89,6 +90,10 @@ class GcpFlowEntries(WithoutHeader):
                 found.fault(part, index, "malformed", str(fault))
                 continue
             direction = _DIRECTIONS.get(payload.reporter)
+            if direction is None and payload.reporter not in _GATEWAYS:
+                said = f"the reporter is {payload.reporter[:40]!r}, expected SRC, DEST or their gateways"
+                found.fault(part, index, "no_direction", said)
+                continue
             if direction is None:
                 found.account.free("gateway")  # an interconnect or a tunnel: no end of it is a node
                 continue

@@ -48,10 +48,14 @@ def has_plain(value: Mapping[str, Any]) -> bool:
     )
 
 
-def cannot_open(address: str) -> str:
-    """Why a sealed address is of no use without its key."""
-    key_id = address.removeprefix(_MARK).partition(":")[0][: 2 * _ID_BYTES]
-    return f"the address is sealed by the key {key_id}, which at_rest.key does not have"
+def key_id_of(sealed: str) -> str:
+    """Which key opens a sealed text."""
+    return sealed.removeprefix(_MARK).partition(":")[0][: 2 * _ID_BYTES]
+
+
+def cannot_open(sealed: str) -> str:
+    """Why a sealed text is of no use without its key."""
+    return f"it is sealed by the key {key_id_of(sealed)}, which at_rest.key does not have"
 
 
 class AddressKeys:
@@ -110,9 +114,7 @@ class AddressKeys:
             box = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
             return key.decrypt(box, [field.encode()]).decode("utf-8", "surrogatepass")
         except (InvalidTag, binascii.Error, ValueError):
-            raise SealedAddressError(
-                "the address was altered after it was sealed, or is of another field"
-            ) from None
+            raise SealedAddressError("it was altered after it was sealed, or is of another field") from None
 
     def sealed_value(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record with its addresses sealed; those of an envelope stand in `data`.

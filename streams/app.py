@@ -226,7 +226,7 @@ class Worker:
         self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
         self._requests: Callable[[], Mapping[bytes, ControlEvent]] = dict  # what waits for a second person
         self._book: Callable[[], PriceBook | None] = lambda: None  # the prices, once they are read
-        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
+        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir, settings.at_rest.keys)
         tokens = token_file_of(settings.web, settings.clickhouse.data_dir)
         self._filed = {} if tokens is None else tokens.read()
 
@@ -272,6 +272,7 @@ class Worker:
             receivers=lambda: self._receiver_check,
             docs_url=self._settings.alerts.docs_url,
             sign_in=self._settings.sign_in,
+            at_rest=self._settings.at_rest.keys,
             shown_settings=shown_settings(self._settings),
         )
 
@@ -286,7 +287,7 @@ class Worker:
     def _request_messages(self, worker: Meter) -> RequestMessages:
         return RequestMessages(
             lambda: self._requests(),
-            confirmers_of(self._settings.alerts.confirmers),
+            confirmers_of(self._settings.second_person.confirmers),
             worker.shard_manager.checkpointer.alert_sink,
             links_of(self._settings),
             self._clock.now_ms,

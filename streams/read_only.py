@@ -38,7 +38,7 @@ def run_read_only(settings: Settings, clock: Clock | None = None) -> None:
 
 async def _serve(settings: Settings, store: ClickHouseStore, clock: Clock) -> None:
     stop = asyncio.Event()
-    door = LocalAccess(settings.web, settings.clickhouse.data_dir)
+    door = LocalAccess(settings.web, settings.clickhouse.data_dir, settings.at_rest.keys)
     # Once: nothing changes in it.
     auditing = asyncio.create_task(asyncio.to_thread(_audited, store, clock))
     server = WebServer(
@@ -53,6 +53,7 @@ async def _serve(settings: Settings, store: ClickHouseStore, clock: Clock) -> No
         local_token=door.token,
         docs_url=settings.alerts.docs_url,
         sign_in=settings.sign_in,
+        at_rest=settings.at_rest.keys,
         shown_settings=shown_settings(settings),
     )
     try:

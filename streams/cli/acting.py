@@ -75,7 +75,7 @@ def _remote(where: str, settings: Settings, url: str | None, token: SecretStr | 
 
     data_dir = settings.clickhouse.data_dir
     if data_dir is not None and url is None:
-        token = token_of(data_dir, token)
+        token = token_of(data_dir, token, settings.at_rest.keys)
     return RemoteReader(where, token)
 
 

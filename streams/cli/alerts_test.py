@@ -100,7 +100,7 @@ def _asked_worker(settings: Settings, url: str | None, owner: str) -> tuple[str,
         return None
     token = settings.web.write_token or settings.web.token
     if data_dir is not None and url is None:
-        token = token_of(data_dir, token)
+        token = token_of(data_dir, token, settings.at_rest.keys)
     try:
         return f"the worker at {found}", RemoteReader(found, token).receivers_tested(owner)
     except NoWorkerError:

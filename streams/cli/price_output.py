@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +24,13 @@ from streams.topics import Topic
 
 if TYPE_CHECKING:
     from streams.cli.reading import Reader
+    from streams.cli.remote import RemoteReader
 
 WARNINGS_SHOWN: Final = 100
+#: As `streams.web.prices` takes them.
+_PIECE_PRICES: Final = 200
+_PIECE_BYTES: Final = 200 * 1024
+_BY_WORKER: Final = ("source", "id", "time_ms", "specversion")
 _BOOK: Final = """
 SELECT sku, component, usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, mapKeys(match) AS fields,
        mapValues(match) AS holding, source, id,
@@ -113,6 +118,46 @@ def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None
         for record in records:
             producer.send(Topic.PRICES, record.key, record.value)
     sys.stdout.write(f"{producer.acknowledged} prices acknowledged by {kafka.bootstrap_servers}\n")
+
+
+def send_prices(worker: RemoteReader, records: Sequence[PriceRecord], comment: str, where: str) -> None:
+    """Send prices to a worker in pieces, and say what it published and what waits for a second person.
+
+    Raises:
+        TrainfareError: It refuses a piece; those before it are published.
+    """
+    published, waits, ids, skipped = 0, 0, list[str](), ""
+    for piece in _pieces(records):
+        try:
+            done = worker.publish_prices(piece, comment)
+        except TrainfareError as fault:
+            said = f"{published} of {len(records)} prices are published, {waits} wait; send the file again once this is mended"
+            raise TrainfareError(f"{fault}; {said}") from None
+        published, waits = published + int(done.get("prices", 0)), waits + int(done.get("waits", 0))
+        ids += done.get("requests", [])
+        skipped = "" if ids else str(done.get("second_person", skipped))
+    sys.stdout.write(f"{published} prices taken by {visible(where)}\n")
+    if skipped:
+        sys.stderr.write(f"note: some move more than three times; {visible(skipped)}\n")
+    if ids:
+        sys.stdout.write(
+            f"{waits} prices move more than three times, and have no effect until another person confirms them within an hour:\n"
+            + "".join(f"  trainfare approve {visible(each)}\n" for each in ids)
+        )
+
+
+def _pieces(records: Sequence[PriceRecord]) -> Iterator[list[dict[str, object]]]:
+    """Yield the prices of records in the pieces that a worker takes; it sets who sent them and when."""
+    piece, size = list[dict[str, object]](), 0
+    for record in records:
+        if piece and (len(piece) >= _PIECE_PRICES or size + len(record.value) > _PIECE_BYTES):
+            yield piece
+            piece, size = [], 0
+        fields: dict[str, object] = orjson.loads(record.value)
+        piece.append({name: value for name, value in fields.items() if name not in _BY_WORKER})
+        size += len(record.value)
+    if piece:
+        yield piece
 
 
 def publish_account(kafka: KafkaSettings, name: str, account: Account, now_ms: int) -> None:

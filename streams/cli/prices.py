@@ -10,12 +10,13 @@ import typer
 
 from schemas.wire_types import MIN_TIME_MS
 from streams.accounts.account import metered
+from streams.cli.acting import worker_at
 from streams.cli.deeds import put_on_record
 from streams.cli.files import must_be_new, must_exist
-from streams.cli.options import settings_for
+from streams.cli.options import UrlOption, check_one_of, settings_for
 from streams.cli.output import OutputFormat, write
 from streams.cli.price_files import price_list, write_records
-from streams.cli.price_output import book_of, price_grid, publish_account, publish_prices, warn
+from streams.cli.price_output import book_of, price_grid, publish_account, publish_prices, send_prices, warn
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
@@ -65,12 +66,21 @@ def load(
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with warnings.")] = False,
+    url: UrlOption = None,
+    comment: Annotated[
+        str, typer.Option("--comment", metavar="TEXT", help="Why, for those who look later; with --url.")
+    ] = "",
 ) -> None:
     """Publish price records; workers apply them immediately, also to usage already metered.
 
     What is odd is a warning on stderr: price 0, a jump, spot above on-demand, a gap, a price never applied.
     """
+    check_one_of(data, url)
     settings = settings_for(data)
+    if comment and url is None:
+        raise WrongUseError("--comment: only a worker keeps it; name one by --url")
+    if out is not None and url is not None:
+        raise WrongUseError("--out and --url: write the prices to a file, or send them to a worker")
     if out is not None:
         must_be_new(out)
     must_exist(
@@ -108,6 +118,8 @@ def load(
     elif out is not None:
         write_records(out, records)
         sys.stderr.write(f"{len(records)} prices written to {out}\n")
+    elif url is not None:
+        send_prices(worker_at(None, url, settings), records, comment, url)
     else:
         publish_prices(settings.kafka, records)
         put_on_record(settings, "prices", str(now_ms), f"{file.name} as {form}", len(records), own_log=False)

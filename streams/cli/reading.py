@@ -18,8 +18,6 @@ from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from pydantic import SecretStr
-
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
     from streams.bills.exchange_rates import RatesLoaded
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from streams.bills.reading import AskedFormat
     from streams.costs.allocating import AllocatedMonth
     from streams.costs.closing import ClosedMonth, ClosingRules
+    from streams.costs.closing_key import ClosingSecrets
     from streams.costs.day_parts import Made, Steps
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
@@ -194,9 +193,9 @@ class Reader:
 class _Opened:
     """A store that this process has open."""
 
-    def __init__(self, store: ClickHouseStore, closing_key: SecretStr | None = None) -> None:
+    def __init__(self, store: ClickHouseStore, settings: Settings | None = None) -> None:
         self.store = self._store = store
-        self._closing_key = closing_key
+        self._settings = settings
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
         return self._store.ask(sql, parameters)
@@ -274,7 +273,7 @@ class _Opened:
         from streams.costs.closing_key import closing_key
         from streams.costs.month_store import OpenMonthStore
 
-        key = closing_key(self._store.target, self._closing_key, may_make=True)
+        key = closing_key(self._store.target, self._closing_secrets(), may_make=True)
         assert key is not None
         return close(
             OpenMonthStore(self._store),
@@ -288,8 +287,16 @@ class _Opened:
     def is_signed(self, closed: ClosedMonth) -> bool | None:
         from streams.costs.closing_key import closing_key
 
-        key = closing_key(self._store.target, self._closing_key, may_make=False)
+        key = closing_key(self._store.target, self._closing_secrets(), may_make=False)
         return None if key is None else key.holds(closed.manifest, closed.signature)
+
+    def _closing_secrets(self) -> ClosingSecrets:
+        from streams.costs.closing_key import NO_SECRETS, ClosingSecrets
+
+        settings = self._settings
+        if settings is None:
+            return NO_SECRETS
+        return ClosingSecrets(settings.web.closing_key, settings.at_rest.keys)
 
     def audited(self) -> None:
         return None
@@ -317,12 +324,12 @@ def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
         from streams.cli.remote import RemoteReader, api_of, token_of
 
         url = api_of(target.data_dir, in_use)
-        yield Reader(RemoteReader(url, token_of(target.data_dir, settings.web.token)))
+        yield Reader(RemoteReader(url, token_of(target.data_dir, settings.web.token, settings.at_rest.keys)))
         return
     try:
         for part in store.lost_parts:
             sys.stderr.write(f"trainfare: {part} was set aside: its rows are missing from what follows\n")
-        yield Reader(_Opened(store, settings.web.closing_key))
+        yield Reader(_Opened(store, settings))
     finally:
         store.close()
 

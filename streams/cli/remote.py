@@ -6,6 +6,7 @@ It must not follow redirects, nor show the token.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _Decoded = TypeVar("_Decoded")
 
 _CONNECT_S = 3.0
+#: A worker takes one request of a token a second, after the first ones.
+_PAUSE_S = 1.0
 _READ_S = 60.0
 _ANSWER_S = 600.0
 _ANSWER_BYTES = 2**30
@@ -69,15 +72,15 @@ def api_of(data_dir: Path, in_use: StoreInUse) -> str:
     return found.url
 
 
-def token_of(data_dir: Path, configured: SecretStr | None) -> SecretStr | None:
-    """The token for the process that has the directory open: the configured one, else the directory's own.
+def token_of(data_dir: Path, configured: SecretStr | None, keys: str | None) -> SecretStr | None:
+    """The token for the process that has the directory open: the configured one, else the directory's own, by the keys of `at_rest.key`.
 
     Raises:
         SinkError: The directory's token cannot be trusted.
     """
     if configured is not None:
         return configured
-    found = local_token.read(data_dir)
+    found = local_token.read(data_dir, keys)
     return None if found is None else SecretStr(found)
 
 
@@ -242,6 +245,23 @@ class RemoteReader:
             TrainfareError: It refuses it, or does not answer.
         """
         return self._recorded("/api/v1/approvals", {"id": request_id})
+
+    def publish_prices(self, prices: Sequence[Mapping[str, Any]], comment: str) -> dict[str, Any]:
+        """Let the worker publish some prices; those that move too far wait for a second person, apart from the others.
+
+        Raises:
+            TrainfareError: A price is wrong, the token may not, or the worker does not answer.
+        """
+        body = orjson.dumps({"prices": prices, "apart": True, **({"comment": comment} if comment else {})})
+        while True:
+            headers = {"Content-Type": "application/json"}
+            status, data = self._request("POST", "/api/v1/prices", headers, body)
+            if status != 429:
+                break
+            time.sleep(_PAUSE_S)  # a long list is more requests than people click
+        if status != 202:
+            raise _fault(self._url, status, data)
+        return self._decoded(data, dict[str, Any])
 
     def tokens(self) -> tuple[list[dict[str, Any]], str]:
         """The issued access tokens, without their hashes, and which workers the last uses are of.

@@ -64,7 +64,7 @@ def _stored(settings: Settings, url: str | None) -> tuple[str, StoredForm]:
             raise
         found = api_of(target.data_dir, in_use)
         return f"{target}, open at {found}", _through(
-            RemoteReader(found, token_of(target.data_dir, settings.web.token))
+            RemoteReader(found, token_of(target.data_dir, settings.web.token, settings.at_rest.keys))
         )
 
 

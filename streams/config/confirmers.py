@@ -1,4 +1,4 @@
-"""Who is sent what waits for a second person, as the setting `alerts.confirmers` says it."""
+"""Who is sent what waits for a second person, as the setting `second_person.confirmers` says it."""
 
 from __future__ import annotations
 

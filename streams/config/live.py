@@ -6,12 +6,11 @@ import base64
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from schemas.canary_proof import KEY_MIN_CHARS
-from streams.config.confirmers import checked
 
 _ADDRESS = re.compile(r"^[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,189}$")
 _LINK_BASE = re.compile(
@@ -141,12 +140,6 @@ class AlertSettings(Group):
     email_domains: str = Field(
         default="",
         description="Domains that e-mail may go to, separated by commas; without it any. Whoever may write to `controls` names the addresses.",
-    )
-    confirmers: Annotated[str, AfterValidator(checked)] = Field(
-        default="",
-        max_length=4_096,
-        description="Who is sent a message with a link when something waits for a second person: owners, or `team/NAME` for what names that "
-        "team, separated by commas. `grace=token/grace`: whoever opens the link is that issued token; else the page asks who it is.",
     )
     incident_wait_ms: int = Field(
         default=10_000,

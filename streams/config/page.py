@@ -40,10 +40,10 @@ This page is generated: `python -m streams.config.page > docs/settings.md`.
 """
 
 #: Groups that stand on a page of their own.
-ACCESS: Final = ("sign_in", "at_rest")
+ACCESS: Final = ("sign_in", "at_rest", "second_person")
 _ACCESS_HEAD: Final = """# Settings of access
 
-Signing in, and what is sealed at rest. How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page access > docs/settings_access.md`.
+Signing in, what is sealed at rest, and who is told of what waits for a second person. How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page access > docs/settings_access.md`.
 """
 
 _FORMER = """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from schemas.canary_proof import KEY_MIN_CHARS
+from streams.config.confirmers import checked
 from streams.config.live import Group, is_loopback, link_base
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}", re.ASCII)
@@ -31,12 +33,12 @@ class ServeSettings(Group):
 
 
 class AtRestSettings(Group):
-    """The key that seals addresses in the log."""
+    """The key that seals addresses in the log, and secrets in files of a data directory."""
 
     key: SecretStr | None = Field(
         default=None,
-        description="Seals addresses in what `publish` and `apply` write, and opens them in workers: at least 32 characters, e.g. of "
-        "`openssl rand -hex 32`. Several keys are separated by spaces or lines: the first seals, all open. Without one addresses are "
+        description="Seals addresses in what `publish` and `apply` write, and `token`, `canary_key` and `closing_key` of a data directory; workers, "
+        "and commands with `--data`, open them. At least 32 characters, e.g. of `openssl rand -hex 32`. Several keys are separated by spaces or lines: the first seals, all open. Without one addresses are "
         "kept as they come.",
     )
 
@@ -53,6 +55,17 @@ class AtRestSettings(Group):
                 f"expected keys of at least {KEY_MIN_CHARS} characters, e.g. of `openssl rand -hex 32`"
             )
         return key
+
+
+class SecondPersonSettings(Group):
+    """Who is told of what waits for a second person."""
+
+    confirmers: Annotated[str, AfterValidator(checked)] = Field(
+        default="",
+        max_length=4_096,
+        description="Who is sent a message with a link: owners, or `team/NAME` for what names that team, separated by commas. "
+        "`grace=token/grace`: whoever opens the link is that issued token; else the page asks who it is.",
+    )
 
 
 class SignInSettings(Group):

@@ -18,7 +18,7 @@ from streams.config.live import (
     Group,
     WebSettings,
 )
-from streams.config.serving import AtRestSettings, ServeSettings, SignInSettings
+from streams.config.serving import AtRestSettings, SecondPersonSettings, ServeSettings, SignInSettings
 
 MIB_BYTES = 2**20
 
@@ -320,6 +320,7 @@ class Settings(Group):
     web: WebSettings = WebSettings()
     sign_in: SignInSettings = SignInSettings()
     at_rest: AtRestSettings = AtRestSettings()
+    second_person: SecondPersonSettings = SecondPersonSettings()
     query: QuerySettings = QuerySettings()
     calendar: CalendarSettings = CalendarSettings()
     ci: CiSettings = CiSettings()

@@ -6,18 +6,27 @@ import hashlib
 import hmac
 import secrets
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import SecretStr
 
-from sinks.private_files import read_private, write_private
 from sinks.target import Embedded, Target
 from streams.errors import WrongUseError
+from streams.sealed_files import read_secret, seal, write_secret
 
 FILE_NAME: Final = "closing_key"
 _RANDOM_BYTES: Final = 32
-_FILE_MAX_BYTES: Final = 4_096
 _PURPOSE: Final = b"trainfare closed month\0"
+
+
+class ClosingSecrets(NamedTuple):
+    """What the settings say: `web.closing_key`, and the keys of `at_rest.key` that seal the file of a data directory."""
+
+    configured: SecretStr | None = None
+    at_rest: str | None = None
+
+
+NO_SECRETS: Final = ClosingSecrets()
 
 
 class ClosingKey:
@@ -36,20 +45,20 @@ class ClosingKey:
         return hmac.compare_digest(self.signature(manifest).encode(), signature.encode("utf-8", "replace"))
 
 
-def closing_key(target: Target, configured: SecretStr | None, *, may_make: bool) -> ClosingKey | None:
+def closing_key(target: Target, given: ClosingSecrets, *, may_make: bool) -> ClosingKey | None:
     """The configured key, else that of the data directory; None if there is neither.
 
     Args:
         target: Where the store is; this process has it open.
-        configured: `web.closing_key`.
+        given: By the settings.
         may_make: Whether a directory without a key gets one.
 
     Raises:
         SinkError: The file cannot be trusted.
         WrongUseError: A server has no configured key, and one is to be made.
     """
-    if configured is not None:
-        return ClosingKey(configured.get_secret_value().encode("utf-8", "surrogateescape"))
+    if given.configured is not None:
+        return ClosingKey(given.configured.get_secret_value().encode("utf-8", "surrogateescape"))
     if not isinstance(target, Embedded):
         if may_make:
             raise WrongUseError(
@@ -58,8 +67,10 @@ def closing_key(target: Target, configured: SecretStr | None, *, may_make: bool)
             )
         return None
     path = Path(target.data_dir) / FILE_NAME
-    found = read_private(path, _FILE_MAX_BYTES)
+    found = read_secret(path, given.at_rest)
     if found is None and may_make:
-        found = secrets.token_hex(_RANDOM_BYTES).encode()
-        write_private(path, found + b"\n")
-    return None if found is None else ClosingKey(found.strip())
+        found = secrets.token_hex(_RANDOM_BYTES)
+        write_secret(path, found, given.at_rest)
+    elif found is not None and may_make:
+        seal(path, found, given.at_rest)
+    return None if found is None else ClosingKey(found.encode("utf-8", "surrogateescape"))

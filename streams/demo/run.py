@@ -110,7 +110,7 @@ class _Demo:
         self._watch: StatusCollector | None = None
         self._books = Books()
         self._played_ms = 0
-        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
+        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir, settings.at_rest.keys)
 
     async def run(self) -> Summary:
         """The summary; everything is closed then."""

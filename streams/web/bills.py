@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
-from pydantic import SecretStr
 
 from schemas.escaping import visible
 from sinks.clickhouse import ClickHouseStore
@@ -26,7 +25,7 @@ from streams.bills.reading import AskedFormat
 from streams.costs.allocating import AllocatedMonth, due_months, month_span
 from streams.costs.charge_sql import BillCost
 from streams.costs.closing import ClosingRules
-from streams.costs.closing_key import closing_key
+from streams.costs.closing_key import NO_SECRETS, ClosingSecrets, closing_key
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
 from streams.costs.verifying import found_closed
@@ -89,7 +88,7 @@ class BillEndpoint:
         store: Where bills go; None: this process loads none.
         wall_ms: Log time, ms since 1970; what a load is stamped with.
         now_ms: A monotonic clock.
-        closing_key: Signs the manifests of closed months; None: the data directory has one.
+        closing: What signs the manifests of closed months.
     """
 
     def __init__(
@@ -97,10 +96,10 @@ class BillEndpoint:
         store: StoreReader | None,
         wall_ms: Callable[[], int],
         now_ms: Callable[[], int],
-        closing_key: SecretStr | None = None,
+        closing: ClosingSecrets = NO_SECRETS,
     ) -> None:
         self._store = store
-        self._closing_key = closing_key
+        self._closing = closing
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._uploads = BillUploads()
@@ -207,9 +206,7 @@ class BillEndpoint:
         with _refusals("closing_failed"):
             month_span(asked.month)
             async with self._turn:
-                key = await store.run(
-                    lambda opened: closing_key(opened.target, self._closing_key, may_make=True)
-                )
+                key = await store.run(lambda opened: closing_key(opened.target, self._closing, may_make=True))
                 assert key is not None
                 work = MonthWork.closing(asked.month, rules, self._wall_ms(), is_forced=asked.unreconciled)
                 closed, skipped = await _run_apart(store, lambda opened: work.closed(opened, key), work.kill)
@@ -229,7 +226,7 @@ class BillEndpoint:
 
         def work(opened: ClickHouseStore) -> bool | None:
             closed = found_closed(OpenMonthStore(opened), month)
-            key = closing_key(opened.target, self._closing_key, may_make=False)
+            key = closing_key(opened.target, self._closing, may_make=False)
             return None if key is None else key.holds(closed.manifest, closed.signature)
 
         try:

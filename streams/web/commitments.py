@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from streams.calendar import Calendar
 from streams.costs.commitments import LEVELS, cells, coverage
 from streams.web.costs import made
 from streams.web.places import Client
@@ -13,13 +14,15 @@ from streams.web.query_service import QueryService
 from streams.web.span_request import span_request
 
 
-async def commitments(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
+async def commitments(
+    request: web.Request, service: QueryService, client: Client, calendar: Calendar
+) -> dict[str, Any]:
     """The rows by `by` and `per`, the most unused first, and the coverage by `per`.
 
     Raises:
         ApiError: A parameter is wrong, or a query failed.
     """
-    asked = span_request(request, LEVELS)
+    asked = span_request(request, LEVELS, calendar)
     # One commitment has one owner, who bears what is not used.
     levels = (asked.level, "team") if asked.level == "commitment_id" else (asked.level,)
     rows = await made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar))

@@ -18,7 +18,7 @@ from schemas.durations import HOUR_MS
 from schemas.reasons import Reason
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.calendar import PLAIN, Calendar
+from streams.calendar import Calendar
 from streams.costs.answer import cost_steps
 from streams.costs.budgets import converted_steps
 from streams.costs.currency import USD
@@ -36,6 +36,7 @@ from streams.threads import Threads
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
+from streams.web.span_request import calendar_asked
 from streams.web.store_reader import FOR_ALL
 
 Made = TypeVar("Made")
@@ -54,7 +55,7 @@ async def costs(
     """
     try:
         given = {name: request.query.getall(name) for name in request.query}
-        asked = request_of(given, usual=PLAIN if given.pop("fiscal", None) == ["0"] else calendar)
+        asked = request_of(given, usual=calendar_asked(given.pop("fiscal", []), calendar))
         found = await made(service, client, cost_steps(asked))
         body: dict[str, Any] = {
             **_echo(asked),
@@ -123,7 +124,7 @@ async def forecast(
     """
     try:
         given = {name: request.query.getall(name) for name in request.query}
-        asked = forecast_request(given, PLAIN if given.pop("fiscal", None) == ["0"] else calendar)
+        asked = forecast_request(given, calendar_asked(given.pop("fiscal", []), calendar))
         return await made(service, client, forecast_steps(asked, as_of_ms, _PRICES))
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from streams.calendar import Calendar
 from streams.costs.owner_shares import cells, worst
 from streams.web.costs import made
 from streams.web.places import Client
@@ -16,13 +17,15 @@ _ALL: Final = ("all",)
 _WORST: Final = 10
 
 
-async def coverage(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
+async def coverage(
+    request: web.Request, service: QueryService, client: Client, calendar: Calendar
+) -> dict[str, Any]:
     """The shares by `per`, and the worst sources of each name.
 
     Raises:
         ApiError: A parameter is wrong, or a query failed.
     """
-    asked = span_request(request, _ALL)
+    asked = span_request(request, _ALL, calendar)
     shares = await made(service, client, cells(asked.per, asked.span, asked.calendar))
     found = await made(service, client, worst(asked.span, min(asked.limit, _WORST)))
     return {

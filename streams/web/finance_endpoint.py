@@ -83,17 +83,25 @@ class FinanceEndpoint:
 
     async def commitments(self, request: web.Request) -> web.Response:
         """What commitments cost, and what of it was used."""
-        return json_answer(await commitments(request, self._parts.queries, client_of(request)))
+        return json_answer(
+            await commitments(request, self._parts.queries, client_of(request), self._parts.calendar)
+        )
 
     async def coverage(self, request: web.Request) -> web.Response:
         """How much of the cost names who answers for it."""
-        return json_answer(await coverage(request, self._parts.queries, client_of(request)))
+        return json_answer(
+            await coverage(request, self._parts.queries, client_of(request), self._parts.calendar)
+        )
 
     async def savings(self, request: web.Request) -> web.Response:
         """What could be saved, and what spot saved."""
         parts = self._parts
-        return json_answer(await savings_found(request, parts.queries, client_of(request), parts.estimates))
+        return json_answer(
+            await savings_found(request, parts.queries, client_of(request), parts.estimates, parts.calendar)
+        )
 
     async def carbon(self, request: web.Request) -> web.Response:
         """What the energy of jobs stands for."""
-        return json_answer(await carbon(request, self._parts.queries, client_of(request)))
+        return json_answer(
+            await carbon(request, self._parts.queries, client_of(request), self._parts.calendar)
+        )

@@ -16,8 +16,9 @@ from streams.web.costs import made
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
+from streams.web.span_request import calendar_asked
 
-_PARAMETERS: Final = ("from", "to", "by", "limit", "tz")
+_PARAMETERS: Final = ("from", "to", "by", "limit", "tz", "fiscal")
 _LIMIT: Final = 200
 _LIMIT_MAX: Final = 1_000
 
@@ -41,7 +42,9 @@ async def idle(
     if not (given.isascii() and given.isdecimal() and 1 <= int(given[:9]) <= _LIMIT_MAX):
         raise ApiError(400, f"limit: got {given!r}, expected 1 to {_LIMIT_MAX}")
     try:
-        calendar = calendar_of("tz", request.query.get("tz", ""), usual)
+        calendar = calendar_of(
+            "tz", request.query.get("tz", ""), calendar_asked(request.query.getall("fiscal", []), usual)
+        )
         first, until = (instant_of(name, request.query.get(name, ""), calendar) for name in ("from", "to"))
         span = HourSpan(first, until)
         if span.begin_ms is not None and span.end_ms is not None and span.begin_ms >= span.end_ms:

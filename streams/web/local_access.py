@@ -22,16 +22,16 @@ logger = logging.getLogger(__name__)
 class LocalAccess:
     """The files of one process; without a data directory there are none.
 
-    A configured `web.token` has all scopes, so then no local token is created.
+    A configured `web.token` has all scopes, so then no local token is created. `keys` of `at_rest.key` seal it.
 
     Raises:
         SinkError: A token file exists and cannot be trusted.
     """
 
-    def __init__(self, web: WebSettings, data_dir: Path | None) -> None:
+    def __init__(self, web: WebSettings, data_dir: Path | None, keys: str | None = None) -> None:
         self._data_dir = data_dir
         makes_token = web.enabled and web.token is None and data_dir is not None
-        self._token = LocalToken(data_dir) if makes_token and data_dir is not None else None
+        self._token = LocalToken(data_dir, keys) if makes_token and data_dir is not None else None
         self._is_open = False
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sinks.errors import SinkError
-from sinks.private_files import read_private, write_private
+from streams.sealed_files import read_secret, seal, write_secret
 
 FILE_NAME: Final = "token"
 #: What a command says that was refused without one.
@@ -20,7 +20,6 @@ WHERE: Final = (
     "demo names at its start; --data DIR instead of --url reads it by itself"
 )
 _RANDOM_BYTES: Final = 32
-_FILE_MAX_BYTES: Final = 256
 #: The format of a token that an operator may have written: as long as any token must be, and valid in headers and URLs.
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
@@ -32,34 +31,36 @@ class LocalToken:
         SinkError: The file cannot be trusted or holds no token.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, keys: str | None = None) -> None:
         self.path = data_dir / FILE_NAME
-        found = read(data_dir)
+        self._keys = keys
+        found = read(data_dir, keys)
         self._is_new = found is None
         self.value = secrets.token_urlsafe(_RANDOM_BYTES) if found is None else found
 
     def write_if_new(self) -> None:
-        """Write the token if it is new; the caller has the directory open.
+        """Write the token if it is new, and seal one that was written before there was a key; the caller has the directory open.
 
         Raises:
             SinkError: The system refused.
         """
         if self._is_new:
-            write_private(self.path, self.value.encode() + b"\n")
+            write_secret(self.path, self.value, self._keys)
             self._is_new = False
+        else:
+            seal(self.path, self.value, self._keys)
 
 
-def read(data_dir: Path) -> str | None:
-    """The token of a directory; None if it has none.
+def read(data_dir: Path, keys: str | None = None) -> str | None:
+    """The token of a directory, by the keys of `at_rest.key`; None if it has none.
 
     Raises:
         SinkError: The file cannot be trusted or holds no token.
     """
     path = data_dir / FILE_NAME
-    data = read_private(path, _FILE_MAX_BYTES)
-    if data is None:
+    text = read_secret(path, keys)
+    if text is None:
         return None
-    text = data.decode("ascii", "replace").strip()
     if not _ALLOWED.fullmatch(text):
         raise SinkError(
             f"{path} holds no token (16 to 200 letters, digits and . _ ~ -); remove it, and a worker makes another"

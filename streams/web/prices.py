@@ -26,8 +26,11 @@ from streams.web.request_body import json_body
 from streams.web.scopes import Caller, Scope
 from streams.web.second_person import SKIPPED, both, request_record
 
-BODY_MAX_BYTES: Final = 64 * 1024
+BODY_MAX_BYTES: Final = 256 * 1024
+#: Of what waits as one request, which is one record.
 PRICES_MAX: Final = 50
+#: Where those that wait are told apart.
+APART_MAX: Final = 200
 #: The kind of what waits for a second person.
 PRICES: Final = "prices"
 _OURS: Final = ("source", "id", "time_ms")
@@ -58,22 +61,38 @@ class PriceEndpoint:
         """
         self._controls.check_open(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], _EXAMPLE)
-        if unknown := sorted(asked.keys() - {"prices", "comment"}):
-            raise ApiError(400, f"{visible(unknown[0])}: expected prices and comment alone")
-        comment = asked.get("comment", "")
+        if unknown := sorted(asked.keys() - {"prices", "comment", "apart"}):
+            raise ApiError(400, f"{visible(unknown[0])}: expected prices, comment and apart alone")
+        comment, apart = asked.get("comment", ""), asked.get("apart", False)
         if not isinstance(comment, str):
             raise ApiError(400, "comment: expected a text", field="comment")
+        if not isinstance(apart, bool):
+            raise ApiError(400, "apart: expected true or false", field="apart")
         prices = asked.get("prices")
-        events = self._events(prices)
+        events = self._events(prices, APART_MAX if apart else PRICES_MAX)
         jumps = self._jumps(events)
-        if jumps and caller.is_identity:
-            control = {"kind": PRICES, "prices": prices, **({"comment": comment} if comment else {})}
-            record = request_record(control, caller.token, self._controls.now_ms(), person=caller.person)  # fmt: skip
-            written = await self._controls.append(record, caller)
-            why = f"{visible(jumps[0])} moves more than {_FACTOR} times: no price of this request has an effect until another person confirms it within an hour"
-            return accepted({**written, "second_person": why})
-        written = await self._publish(events, caller, caller.token, comment)
-        return accepted({**written, **({"second_person": SKIPPED} if jumps else {})})
+        if not jumps or not caller.is_identity:
+            written = await self._publish(events, caller, caller.token, comment)
+            return accepted({**written, **({"second_person": SKIPPED} if jumps else {})})
+        assert isinstance(prices, list)
+        why = f"{visible(jumps[0])} moves more than {_FACTOR} times: no price of this request has an effect until another person confirms it within an hour"
+        if not apart:
+            return accepted({**await self._ask(prices, comment, caller), "second_person": why})
+        # By SKU: revisions of one are held to each other.
+        waits = [given for given, (event, _) in zip(prices, events, strict=True) if event.sku in jumps]
+        rest = [each for each in events if each[0].sku not in jumps]
+        asked_for = [
+            await self._ask(waits[at : at + PRICES_MAX], comment, caller)
+            for at in range(0, len(waits), PRICES_MAX)
+        ]
+        done = await self._publish(rest, caller, caller.token, comment) if rest else {"prices": 0}
+        return accepted({**asked_for[0], **done, "waits": len(waits), "requests": [each["name"] for each in asked_for], "second_person": why})  # fmt: skip
+
+    async def _ask(self, prices: Sequence[object], comment: str, caller: Caller) -> dict[str, str]:
+        """Write a request for a second person."""
+        control = {"kind": PRICES, "prices": prices, **({"comment": comment} if comment else {})}
+        record = request_record(control, caller.token, self._controls.now_ms(), person=caller.person)
+        return await self._controls.append(record, caller)
 
     async def _confirm(self, found: WaitingRequest, caller: Caller) -> dict[str, Any]:
         """Publish what another person has asked for.
@@ -83,12 +102,12 @@ class PriceEndpoint:
         """
         if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
             raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
-        events = self._events(found.control["prices"])
+        events = self._events(found.control["prices"], PRICES_MAX)
         return await self._publish(events, caller, both(found, caller), str(found.control.get("comment", "")))
 
-    def _events(self, prices: object) -> list[tuple[PriceEvent, OutgoingRecord]]:
-        if not isinstance(prices, list) or not 1 <= len(prices) <= PRICES_MAX:
-            raise ApiError(400, f"prices: expected a list of 1 to {PRICES_MAX}", field="prices")
+    def _events(self, prices: object, at_most: int) -> list[tuple[PriceEvent, OutgoingRecord]]:
+        if not isinstance(prices, list) or not 1 <= len(prices) <= at_most:
+            raise ApiError(400, f"prices: expected a list of 1 to {at_most}", field="prices")
         now_ms = self._controls.now_ms()
         return [self._event(place, each, now_ms) for place, each in enumerate(prices)]
 
@@ -114,13 +133,14 @@ class PriceEndpoint:
             raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
         now_ms = self._controls.now_ms()
         known: dict[str, list[PriceEvent]] = {}
+        in_force = [*book.in_force(now_ms)]
         for each in book.events:
             known.setdefault(each.sku, []).append(each)
         found = []
         for event, _ in events:
             beside = (book.revision(event.sku, at_ms) for at_ms in (event.effective_ms, now_ms))
             before = [each for each in beside if each is not None] or known.get(event.sku, [])
-            alike = [] if before else [each for each in book.in_force(now_ms) if _is_alike(each, event)]
+            alike = [] if before else [each for each in in_force if _is_alike(each, event)]
             if any(_is_far(each, event) for each in before) or (
                 alike and all(_is_far(each, event) for each in alike)
             ):

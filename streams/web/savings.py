@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from streams.calendar import Calendar
 from streams.costs.day_parts import MetricRows
 from streams.costs.idle_nodes import bounds_of
 from streams.costs.parts import HourSpan
@@ -25,14 +26,14 @@ _SPOT_JOBS_MAX: Final = 500
 
 
 async def savings_found(
-    request: web.Request, service: QueryService, client: Client, reader: StoreReader
+    request: web.Request, service: QueryService, client: Client, reader: StoreReader, calendar: Calendar
 ) -> dict[str, Any]:
     """The rows of `trainfare savings`: those of spot apart, for each job of them is priced by itself.
 
     Raises:
         ApiError: A parameter is wrong, or a query failed.
     """
-    asked = span_request(request, _ALL)
+    asked = span_request(request, _ALL, calendar)
     # Idle nodes are nobody's in particular.
     rows, hours = await made(service, client, savings(asked.span, of_nodes=client.teams is None))
     echo = asked.echo()

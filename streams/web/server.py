@@ -19,6 +19,7 @@ from streams.calendar import PLAIN, Calendar
 from streams.config.live import CiSettings, WebSettings
 from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
+from streams.costs.closing_key import ClosingSecrets
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import Standing
 from streams.errors import TrainfareError
@@ -97,6 +98,7 @@ class WebServer:
         shown_settings: Mapping[str, Any] | None = None,
         calendar: Calendar = PLAIN,
         sign_in: SignInSettings = _NOBODY,
+        at_rest: str | None = None,
     ) -> None:
         people = people_of(sign_in, settings.session_ms, wall_ms)
         check_bind(settings, people_sign_in=people is not None)
@@ -110,7 +112,10 @@ class WebServer:
         ]
         # A process that writes no controls meters no log of its own: it is a demo, which ends with its store.
         self._bills = BillEndpoint(
-            None if controls is None else self._readers[2], wall_ms, now_ms, settings.closing_key
+            None if controls is None else self._readers[2],
+            wall_ms,
+            now_ms,
+            ClosingSecrets(settings.closing_key, at_rest),
         )
         self.queries = QueryService(store, query or QuerySettings())
 

@@ -15,7 +15,7 @@ from streams.web.errors import ApiError
 
 _LIMIT: Final = 1_000
 _LIMIT_MAX: Final = 10_000
-_PARAMETERS: Final = ("by", "from", "limit", "per", "to", "tz")
+_PARAMETERS: Final = ("by", "fiscal", "from", "limit", "per", "to", "tz")
 
 
 class SpanRequest(NamedTuple):
@@ -29,11 +29,30 @@ class SpanRequest(NamedTuple):
 
     def echo(self) -> dict[str, Any]:
         """What the answer says of it."""
-        return {"by": self.level, "per": self.per, "from_ms": self.span.begin_ms, "to_ms": self.span.end_ms}
+        return {
+            "by": self.level,
+            "per": self.per,
+            "from_ms": self.span.begin_ms,
+            "to_ms": self.span.end_ms,
+            "tz": self.calendar.zone,
+        }
 
 
-def span_request(request: web.Request, levels: Sequence[str], per: Period = Period.month) -> SpanRequest:
-    """The parameters, checked; the first level and `per` are usual.
+def calendar_asked(fiscal: Sequence[str], usual: Calendar) -> Calendar:
+    """The calendar of the settings, which holds where a request names none; with `fiscal=0` that of UTC and plain months.
+
+    Raises:
+        WrongUseError: `fiscal` is neither 0 nor 1, or given twice.
+    """
+    if [*fiscal] not in ([], ["0"], ["1"]):
+        raise WrongUseError("fiscal: expected 0 or 1, once")
+    return PLAIN if [*fiscal] == ["0"] else usual
+
+
+def span_request(
+    request: web.Request, levels: Sequence[str], usual: Calendar, per: Period = Period.month
+) -> SpanRequest:
+    """The parameters, checked; the first level, `per` and the calendar are usual.
 
     Raises:
         ApiError: One is unknown, given twice or wrong.
@@ -52,7 +71,7 @@ def span_request(request: web.Request, levels: Sequence[str], per: Period = Peri
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= _LIMIT_MAX):
         raise ApiError(400, f"limit: got {limit!r}, expected 1 to {_LIMIT_MAX}")
     try:
-        calendar = calendar_of("tz", given.get("tz", ""), PLAIN)
+        calendar = calendar_of("tz", given.get("tz", ""), calendar_asked(given.getall("fiscal", []), usual))
         begin_ms, end_ms = (instant_of(name, given.get(name, ""), calendar) for name in ("from", "to"))
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong

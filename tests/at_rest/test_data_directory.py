@@ -11,6 +11,7 @@ import pytest
 
 from schemas.tables import SCHEMAS
 from sinks.clickhouse import ClickHouseStore
+from streams.web import local_token
 from tests.cli.command import Done, trainfare
 from tests.kafka.broker import _free_ports
 from tests.serve.run import Serves, logged
@@ -52,6 +53,7 @@ class Ended(NamedTuple):
     log: str
     told: Done  # `trainfare alerts test ada`
     messages: int
+    token: str  # of the directory
 
 
 def record(kind: str, name: str, number: int, **fields: Any) -> str:
@@ -82,9 +84,9 @@ def live(folder: Path, *, with_key: bool) -> Ended:
             life = serves.start()
             life.wait_ready()
             published(folder, data, inbox, key)
-            told = told_by_test(port, data)
+            token = local_token.read(data, KEY) or ""
+            told = told_by_test(port, token)
             running = Running(port, data)
-            token = (data / "token").read_text().strip()
             silence = {
                 "kind": "silence",
                 "team": "vision",
@@ -99,7 +101,7 @@ def live(folder: Path, *, with_key: bool) -> Ended:
             assert (status, taken["accepted"]) == (202, 1), taken
             running.until(200, "GET", "/api/v1/jobs/v1", token)
             assert life.terminate() == 0
-        return Ended(data, life.text(), told, len(inbox.bodies))
+        return Ended(data, life.text(), told, len(inbox.bodies), token)
 
 
 def event(job_id: str, **fields: Any) -> dict[str, Any]:
@@ -148,9 +150,9 @@ def published(folder: Path, data: Path, inbox: Inbox, key: dict[str, str]) -> No
         assert done.code == 0, done.err
 
 
-def told_by_test(port: int, data: Path) -> Done:
+def told_by_test(port: int, token: str) -> Done:
     """A test message to ada, once the worker has her record."""
-    env = {"TRAINFARE_WEB_TOKEN": (data / "token").read_text().strip()}
+    env = {"TRAINFARE_WEB_TOKEN": token}
     words = ("alerts", "test", "ada", "--url", f"http://127.0.0.1:{port}", "--format", "json")
     deadline_s = time.monotonic() + _PATIENCE_S
     while (done := trainfare(*words, env=env)).code != 0 or "127.0.0.1" not in done.out:
@@ -201,6 +203,11 @@ def test_no_secret_of_the_settings_is_in_the_data_directory(sealed: Ended) -> No
     assert not any(secret in sealed.log for secret in SECRETS.values())
 
 
+def test_a_copy_of_the_directory_gives_no_token_and_no_key_of_the_canary(sealed: Ended) -> None:
+    assert found_in(sealed.data, (sealed.token,)) == {}
+    assert all((sealed.data / name).read_text().startswith("sealed:") for name in ("token", "canary_key"))
+
+
 def test_the_worker_sends_to_what_it_opens(sealed: Ended) -> None:
     assert sealed.messages == 2  # it fires, and is over
     assert [each["outcome"] for each in json.loads(sealed.told.out)] == ["delivered"]
@@ -210,6 +217,7 @@ def test_a_worker_without_a_key_says_so_and_these_tests_would_find_addresses(tmp
     ended = live(tmp_path, with_key=False)
     assert "addresses of receivers are kept in the log as they come: at_rest.key is not set" in ended.log
     assert ended.messages == 2
+    assert found_in(ended.data, (ended.token,)) == {ended.token: {"a file"}}
     found = found_in(ended.data, ADDRESSES)
     assert set(found) == set(ADDRESSES) - {"marker-rotated"}
     assert set().union(*found.values()) <= {"a file", "the log"}

@@ -17,7 +17,7 @@ from schemas.bill_tables import BILL_LINES, CLOSED_CHARGES, CLOSED_MONTHS, FX_RA
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, PRICES
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.closing import ClosedMonth, ClosingRules, added, close, closed_rows
-from streams.costs.closing_key import ClosingKey, closing_key
+from streams.costs.closing_key import NO_SECRETS, ClosingKey, closing_key
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
 from streams.costs.statement import TeamStatement, statement_of
@@ -385,9 +385,9 @@ def test_a_replaced_manifest_is_found_by_the_next_one(books: Books) -> None:
 
 
 def test_a_directory_has_one_key_that_only_its_user_reads(store: ClickHouseStore) -> None:
-    assert closing_key(store.target, None, may_make=False) is None
-    made = closing_key(store.target, None, may_make=True)
-    again = closing_key(store.target, None, may_make=False)
+    assert closing_key(store.target, NO_SECRETS, may_make=False) is None
+    made = closing_key(store.target, NO_SECRETS, may_make=True)
+    again = closing_key(store.target, NO_SECRETS, may_make=False)
     assert made is not None
     assert again is not None
     assert made.key_id == again.key_id

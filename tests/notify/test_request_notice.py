@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from streams.notify.links import Links
 from streams.notify.notice import Notice
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.worker.receipts.request_messages import RequestMessages
+from streams.worker.shards.owned_shard import OwnedShard
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, SECRET
 from tests.notify.test_http import delivered, outcomes
@@ -129,17 +130,18 @@ def test_people_get_a_button_and_names_stay_text() -> None:
     mail = mail_message(
         [notice], LINKS, sender="a@b.example", to="c@d.example", message_id="x", now_ms=NOW_MS
     )
-    text = mail.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    parts: list[Any] = [mail.get_body((kind,)) for kind in ("plain", "html")]
+    text, html = (each.get_content() for each in parts)
     assert buttons[0]["url"] in text
     assert "\x1b" not in text
-    assert "<script>" not in mail.get_body(("html",)).get_content()  # type: ignore[union-attr]
+    assert "<script>" not in html
 
 
 def test_without_a_key_the_link_leads_to_the_page() -> None:
     sink = Sink()
     requests = asked(SILENCE, "token/bob")
-    links = Links("https://fare.example.com")
-    RequestMessages(lambda: requests, GRACE[:1], sink, links, lambda: WALL_MS).step(Owner())  # type: ignore[arg-type]
+    links, owner = Links("https://fare.example.com"), cast("OwnedShard", Owner())
+    RequestMessages(lambda: requests, GRACE[:1], sink, links, lambda: WALL_MS).step(owner)
     assert sink.offered[0].links == (("Confirm", "https://fare.example.com/#/changes"),)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.command import Done, trainfare
 from tests.serve.running import Running
 from tests.serve.test_second_person import waits
 
@@ -112,3 +114,37 @@ def test_what_is_wrong_is_said(running: Running, body: dict[str, Any], word: str
     time.sleep(1.1)
     status, found = running.ask("POST", PATH, admin, body)
     assert (status, word in found["error"]["message"]) == (400, True), found
+
+
+def test_a_list_is_loaded_through_a_worker_and_what_jumps_waits_apart(
+    running: Running, tmp_path: Path
+) -> None:
+    eve = running.issue("eve", "--scope", "limit,query")
+    fay = running.issue("fay", "--scope", "limit")
+    where = ("--url", f"http://127.0.0.1:{running.port}")
+    file = tmp_path / "prices.csv"
+
+    def load(rows: dict[str, str], *words: str, token: str = eve) -> Done:
+        lines = [f"{sku},gpu,{usd},gpu_hour,1700000000000,{sku.upper()}" for sku, usd in rows.items()]
+        file.write_text("\n".join(["sku,component,usd,per,effective_ms,gpu_type", *lines]) + "\n")
+        return trainfare("prices", "load", file, *words, *where, env={"TRAINFARE_WEB_TOKEN": token})
+
+    many = {f"g{number:03d}": "2" for number in range(260)}
+    done = load(many, "--comment", "list of May")
+    assert (done.code, "260 prices taken by" in done.out) == (0, True), done
+    until_stored(running, eve, ["2"], "g259")
+    done = load({**many, "g001": "7", "g002": "5"})
+    assert "259 prices taken by" in done.out, done
+    assert "1 prices move more than three times" in done.out
+    until_stored(running, eve, ["5"], "g002")
+    assert stored(running, eve, "g001") == ["2"]
+    request_id = done.out.split("trainfare approve ")[1].split()[0]
+    waits(running, fay, request_id)
+    confirmed = trainfare("approve", request_id, *where, env={"TRAINFARE_WEB_TOKEN": fay})
+    assert "by token/eve, confirmed by token/fay" in confirmed.out, confirmed
+    until_stored(running, eve, ["7"], "g001")
+    lead = running.issue("lead-2", "--scope", "limit", "--team", "vision")
+    refused = load(many, token=lead)
+    assert (refused.code, "0 of 260 prices are published" in refused.err) == (1, True), refused
+    wrong = load({"g": "2"}, "--out", str(tmp_path / "out.jsonl"))
+    assert (wrong.code, "--out and --url" in wrong.err) == (2, True), wrong

@@ -11,6 +11,7 @@ import aiohttp
 
 from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
+from streams.calendar import PLAIN, Calendar
 from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
 from streams.config.serving import SignInSettings
@@ -74,6 +75,7 @@ async def serving(
     filed: Mapping[bytes, ControlEvent] | None = None,
     sign_in: SignInSettings | None = None,
     clock: Callable[[], int] | None = None,
+    calendar: Calendar = PLAIN,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -96,6 +98,7 @@ async def serving(
         docs_url=docs_url,
         filed=filed,
         sign_in=sign_in or SignInSettings(),
+        calendar=calendar,
     )
     await server.start()
     try:

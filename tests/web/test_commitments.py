@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.calendar import Calendar
 from tests.bills.test_commitments import RESERVED, T0, put, use
 from tests.cli.command import trainfare
 from tests.web.serving import Client, served
@@ -78,3 +79,23 @@ def test_the_route_of_coverage_says_what_the_command_says(data: Path) -> None:
         store.close()
     assert (found["rows"], found["worst"]) == (json.loads(shown.out), json.loads(worst.out))
     assert [each["name"] for each in found["worst"]] == ["owner", "team", "project", "cost_centre"]
+
+
+@pytest.mark.parametrize("path", ["coverage", "savings", "carbon", "commitments", "idle"])
+def test_dates_are_by_the_calendar_of_the_settings_as_those_of_commands_are(data: Path, path: str) -> None:
+    berlin = Calendar(zone="Europe/Berlin")
+
+    async def work(client: Client) -> list[tuple[int, int]]:
+        asked = ("", "&fiscal=1", "&fiscal=0", "&tz=UTC", "&tz=Asia/Tokyo")
+        answers = [await client.get(f"/api/v1/{path}?from=2026-06-01&to=2026-06-02{each}") for each in asked]
+        await client.get(f"/api/v1/{path}?fiscal=2", 400)
+        return [(each["from_ms"], each["to_ms"]) for each in answers]
+
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        found = served(store, work, calendar=berlin)
+    finally:
+        store.close()
+    utc = 1_780_272_000_000  # 2026-06-01T00:00Z
+    hours = [-2, -2, 0, 0, -9]
+    assert found == [(utc + each * 3_600_000, utc + (each + 24) * 3_600_000) for each in hours]

@@ -200,7 +200,9 @@ class Found:
         if url is not None:
             if self._http is None or self._http.url != url:
                 self._http = HttpSource(
-                    url, self._token or (local_token.read(data_dir) if data_dir else None)
+                    url,
+                    self._token
+                    or (local_token.read(data_dir, self._settings.at_rest.keys) if data_dir else None),
                 )
             with suppress(NobodyAnswersError):
                 return self._http.fetch(words)

@@ -7,12 +7,11 @@ from typing import Final
 
 from schemas.canary_proof import KEY_MIN_CHARS, CanaryProof
 from sinks.errors import SinkError
-from sinks.private_files import read_private, write_private
 from streams.config.settings import Settings
+from streams.sealed_files import read_secret, seal, write_secret
 
 FILE_NAME: Final = "canary_key"
 _RANDOM_BYTES: Final = 32
-_FILE_MAX_BYTES: Final = 1_024
 
 
 def canary_proof(settings: Settings, *, make: bool = False) -> CanaryProof | None:
@@ -30,16 +29,17 @@ def canary_proof(settings: Settings, *, make: bool = False) -> CanaryProof | Non
         return CanaryProof(given.get_secret_value().encode())
     if data_dir is None:
         return None
-    path = data_dir / FILE_NAME
-    found = read_private(path, _FILE_MAX_BYTES)
+    path, keys = data_dir / FILE_NAME, settings.at_rest.keys
+    found = read_secret(path, keys)
     if found is None and make and settings.canary.enabled:
-        found = secrets.token_hex(_RANDOM_BYTES).encode() + b"\n"
-        write_private(path, found)
+        found = secrets.token_hex(_RANDOM_BYTES)
+        write_secret(path, found, keys)
     if found is None:
         return None
-    key = found.strip()
-    if len(key) < KEY_MIN_CHARS:
+    if len(found) < KEY_MIN_CHARS:
         raise SinkError(
             f"{path} holds no key (at least {KEY_MIN_CHARS} characters); remove it, and the worker makes another"
         )
-    return CanaryProof(key)
+    if make:
+        seal(path, found, keys)
+    return CanaryProof(found.encode("utf-8", "surrogateescape"))

@@ -32,7 +32,7 @@ export class Commitments {
 
   async read() {
     try {
-      this.show(await get("commitments?per=month&limit=1000"));
+      this.show(await get("commitments?per=month&limit=1000&tz=UTC&fiscal=0"));
     } catch (trouble) {
       this.element.hidden = [401, 403, 404].includes(trouble.status); // 403: contracts are of all teams
       say(this.said, `Could not read the commitments: ${visible(trouble.message)}.`);

@@ -71,7 +71,7 @@ export class Page {
     const { signal } = this.turn;
     const [from, to] = hoursOf(this.range.value, this.meter.timeMs);
     const span = from === null ? [] : [["from", new Date(from).toISOString().slice(0, 16)], ["to", new Date(to).toISOString().slice(0, 16)]];
-    const query = (...more) => new URLSearchParams([...span, ...more]);
+    const query = (...more) => new URLSearchParams([["tz", "UTC"], ["fiscal", "0"], ...span, ...more]);
     await this.fill("forecast", `forecast?${new URLSearchParams({ by: this.by.value, tz: "UTC", fiscal: "0" })}`, (found) => this.forecast(found), signal);
     await this.fill("coverage", `coverage?${query(["per", this.per.value])}`, (found) => this.coverage(found), signal);
     await this.fill("savings", `savings?${query(["limit", String(SHOWN)])}`, (found) => this.savings(found), signal);

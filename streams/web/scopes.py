@@ -75,6 +75,7 @@ class Caller:
     proven_by: str = ""  # where it was no token
     session: str = ""  # the hash of the session of a person
     person: str = ""  # whose its issued token is, where that is said
+    hashed: str = field(default="", repr=False)  # of its issued token
     #: Scopes of a person that hold within teams alone.
     team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)
 
@@ -215,10 +216,16 @@ def _scopes_of(issued: IssuedToken) -> frozenset[Scope]:
     return ALL if Scope.ADMIN in scopes else scopes
 
 
-def _issued_caller(issued: IssuedToken, address: str, expires_ms: int | None = None) -> Caller:
-    name = f"{ISSUED}{issued.name}"
-    scopes = _scopes_of(issued)
-    return Caller(address, name, scopes, bounds=issued.bounds, expires_ms=expires_ms, person=issued.person)
+def _issued_caller(issued: IssuedToken, address: str, hashed: str) -> Caller:
+    return Caller(
+        address,
+        f"{ISSUED}{issued.name}",
+        _scopes_of(issued),
+        bounds=issued.bounds,
+        expires_ms=issued.hashes[hashed],
+        person=issued.person,
+        hashed=hashed,
+    )
 
 
 @dataclass(frozen=True)
@@ -301,7 +308,7 @@ class Tokens:
         if ends_ms is not None and self._wall_ms() >= ends_ms:
             raise EndedTokenError
         self.issued.uses.note(issued.name, address, self._wall_ms())
-        return _issued_caller(issued, address, ends_ms)
+        return _issued_caller(issued, address, hashed)
 
     def named(self, identity: str, address: str) -> Caller | None:
         """Whoever shows the issued token of this name; None: there is none in force.
@@ -311,8 +318,16 @@ class Tokens:
         """
         issued = self.issued.of_name(identity.removeprefix(ISSUED))
         now_ms = self._wall_ms()
-        ends = [each for each in issued.hashes.values() if each is None or now_ms < each]
-        return _issued_caller(issued, address) if ends and identity.startswith(ISSUED) else None
+        hashes = [hashed for hashed, ends in issued.hashes.items() if ends is None or now_ms < ends]
+        return _issued_caller(issued, address, hashes[0]) if hashes and identity.startswith(ISSUED) else None
+
+    def ends_ms(self, caller: Caller) -> int | None:
+        """When the issued token that a caller has shown ends, 0 where it has been revoked or rotated; None: it has no end."""
+        try:
+            hashes = self.issued.of_name(caller.token.removeprefix(ISSUED)).hashes
+        except TokensNotReadError:
+            return None  # it was taken when they were
+        return hashes.get(caller.hashed, 0) if caller.hashed else None
 
     def session(self, given: str, until_ms: int) -> Session | None:
         """A session of the page for a right token; None: it is unknown.
@@ -345,7 +360,7 @@ class Tokens:
         if match[3] is not None:
             issued = self.issued.of_name(match[3])
             keys = [self._issued_key(each) for each in issued.hashes]
-            callers = [_issued_caller(issued, address)] * len(keys)
+            callers = [_issued_caller(issued, address, each) for each in issued.hashes]
         else:
             keys = [each.session_key for each in self._known]
             callers = [Caller(address, each.name, each.scopes) for each in self._known]

@@ -299,13 +299,15 @@ class RequestGuard:
             raise ApiError(401, "this token has expired; trainfare tokens rotate makes another") from None
 
     def left_ms(self, caller: Caller) -> int:
-        """Return for how long the caller's session goes on; a token has no end, and a shorter setting holds at once."""
+        """Return for how long the caller's session or issued token goes on; another token has no end, and a shorter setting holds at once."""
+        now_ms, ends_ms = self._wall_ms(), self._tokens.ends_ms(caller)
+        of_token_ms = FOREVER_MS if ends_ms is None else max(ends_ms - now_ms, 0)
         if caller.until_ms is None:
-            return FOREVER_MS
+            return of_token_ms
         if self._people is not None and not self._people.goes_on(caller):
             return 0
-        left_ms = caller.until_ms - self._wall_ms()
-        return left_ms if left_ms <= self._session_ms else 0
+        left_ms = caller.until_ms - now_ms
+        return min(left_ms, of_token_ms) if left_ms <= self._session_ms else 0
 
     def named(self, identity: str, address: str) -> Caller | None:
         """The holder of an issued token, by its name; None: it is not in force.

@@ -203,9 +203,9 @@ def test_no_secret_of_the_settings_is_in_the_data_directory(sealed: Ended) -> No
     assert not any(secret in sealed.log for secret in SECRETS.values())
 
 
-def test_a_copy_of_the_directory_gives_no_token_and_no_key_of_the_canary(sealed: Ended) -> None:
+def test_a_copy_of_the_directory_gives_no_token(sealed: Ended) -> None:
     assert found_in(sealed.data, (sealed.token,)) == {}
-    assert all((sealed.data / name).read_text().startswith("sealed:") for name in ("token", "canary_key"))
+    assert (sealed.data / "token").read_text().startswith("sealed:")
 
 
 def test_the_worker_sends_to_what_it_opens(sealed: Ended) -> None:

@@ -104,7 +104,7 @@ def test_a_shared_token_skips_it_and_says_so(running: Running) -> None:
         ({"prices": ["x"]}, "prices[0]: expected an object"),
         ({"prices": [price("1"), price("minus")]}, "prices[1]: field `usd`"),
         ({"prices": [{**price("1"), "time_ms": 1}]}, "prices[0].time_ms: the worker sets it"),
-        ({"prices": [price("1")], "by": "me"}, "by: expected prices and comment alone"),
+        ({"prices": [price("1")], "by": "me"}, "by: expected prices, comment and apart alone"),
         ({"prices": [price("1")], "comment": 3}, "comment: expected a text"),
         ({"prices": [price(str(n), f"s{n}") for n in range(51)]}, "a list of 1 to 50"),
     ],

@@ -76,6 +76,7 @@ async def serving(
     sign_in: SignInSettings | None = None,
     clock: Callable[[], int] | None = None,
     calendar: Calendar = PLAIN,
+    issued: Mapping[bytes, ControlEvent] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -99,6 +100,7 @@ async def serving(
         filed=filed,
         sign_in=sign_in or SignInSettings(),
         calendar=calendar,
+        issued=lambda: {} if issued is None else {**issued},
     )
     await server.start()
     try:

@@ -10,9 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from schemas.decode import decode
+from schemas.events import ControlEvent
 from streams.config.live import WebSettings
 from streams.web.scopes import Scope, Tokens, session_of
 from streams.web.security import COOKIE, RequestGuard
+from streams.web.token_records import token_record
+from tests.web.approvals import bearer as given
+from tests.web.approvals import issued
 from tests.web.serving import TOKEN, WALL_MS, Client, served
 from tests.web.test_scopes import bearer
 
@@ -156,3 +161,39 @@ def test_a_stream_ends_with_its_session() -> None:
                     pass
 
     served(None, work, token=TOKEN)
+
+
+@pytest.mark.parametrize("how", ["revoked", "rotated", "expired"])
+@pytest.mark.parametrize("by_cookie", [False, True])
+def test_a_stream_ends_with_its_issued_token(how: str, by_cookie: bool) -> None:
+    records, now = {**issued("ada", ("read",), expires_ms=WALL_MS + HOUR_MS)}, [WALL_MS]
+
+    async def work(client: Client) -> None:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as bare:
+            headers = given("ada")
+            if by_cookie:
+                async with bare.post(f"{client.server.url}/api/v1/session", headers=headers) as begun:
+                    headers = {
+                        "Cookie": f"{COOKIE}={SimpleCookie(begun.headers['Set-Cookie'])[COOKIE].value}"
+                    }
+            async with bare.get(f"{client.server.url}/api/v1/stream", headers=headers) as answer:
+                assert answer.status == 200
+                await answer.content.readline()
+                if how == "expired":
+                    now[0] += HOUR_MS
+                else:
+                    changed = {
+                        "name": "ada",
+                        **({"revoked": True} if how == "revoked" else {"rotate": True, "hash": "0" * 64}),
+                    }
+                    record = token_record(changed, records, "test", WALL_MS)
+                    event = decode("controls", record.value, (), WALL_MS)
+                    assert isinstance(event, ControlEvent)
+                    records[record.key] = event
+                with suppress(aiohttp.ClientPayloadError):
+                    while await answer.content.readline():
+                        pass
+            async with bare.get(client.server.url + READ, headers=headers) as answer:
+                assert answer.status == 401
+
+    served(None, work, token=TOKEN, issued=records, clock=lambda: now[0])

@@ -34,7 +34,7 @@ url = "https://clickhouse.example:8443"
 user = "trainfare"
 ```
 
-Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) and `TRAINFARE_DEBUG=1` (show tracebacks).
+Commands also read `TRAINFARE_CONFIG` (above) and `TRAINFARE_DEBUG=1` (show tracebacks).
 
 This page is generated: `python -m streams.config.page > docs/settings.md`.
 """

@@ -33,7 +33,7 @@ class ServeSettings(Group):
 
 
 class AtRestSettings(Group):
-    """The key that seals addresses in the log, and secrets in files of a data directory."""
+    """Seals addresses in the log and secrets of a data directory."""
 
     key: SecretStr | None = Field(
         default=None,
@@ -58,7 +58,7 @@ class AtRestSettings(Group):
 
 
 class SecondPersonSettings(Group):
-    """Who is told of what waits for a second person."""
+    """Who is told of requests."""
 
     confirmers: Annotated[str, AfterValidator(checked)] = Field(
         default="",

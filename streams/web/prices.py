@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from schemas.decode import decode
+from schemas.durations import DAY_MS
 from schemas.escaping import visible
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
@@ -31,6 +32,7 @@ BODY_MAX_BYTES: Final = 256 * 1024
 PRICES_MAX: Final = 50
 #: Where those that wait are told apart.
 APART_MAX: Final = 200
+_REPLACED_MAX: Final = 100_000
 #: The kind of what waits for a second person.
 PRICES: Final = "prices"
 _OURS: Final = ("source", "id", "time_ms")
@@ -52,6 +54,8 @@ class PriceEndpoint:
         self._controls = controls
         self._book = book
         controls.confirms[PRICES] = self._confirm
+        #: By SKU when, and which price it was at first that day.
+        self._replaced: dict[str, tuple[int, PriceEvent]] = {}
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
         """Publish what is asked for, or ask for a second person.
@@ -103,7 +107,11 @@ class PriceEndpoint:
         if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
             raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
         events = self._events(found.control["prices"], PRICES_MAX)
-        return await self._publish(events, caller, both(found, caller), str(found.control.get("comment", "")))
+        comment = str(found.control.get("comment", ""))
+        written = await self._publish(events, caller, both(found, caller), comment)
+        now_ms = self._controls.now_ms()
+        self._replaced |= {event.sku: (now_ms, event) for event, _ in events}  # from here on two have agreed
+        return written
 
     def _events(self, prices: object, at_most: int) -> list[tuple[PriceEvent, OutgoingRecord]]:
         if not isinstance(prices, list) or not 1 <= len(prices) <= at_most:
@@ -132,15 +140,23 @@ class PriceEndpoint:
         if book is None:
             raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
         now_ms = self._controls.now_ms()
+        day_ago_ms = now_ms - DAY_MS
         known: dict[str, list[PriceEvent]] = {}
         in_force = [*book.in_force(now_ms)]
         for each in book.events:
             known.setdefault(each.sku, []).append(each)
         found = []
         for event, _ in events:
-            beside = (book.revision(event.sku, at_ms) for at_ms in (event.effective_ms, now_ms))
+            now = book.revision(event.sku, event.effective_ms)
+            if now is not None and now.effective_ms == event.effective_ms and _is_same(now, event):
+                continue  # a list that is sent again moves nothing
+            # Several small steps in a day are one.
+            at = (event.effective_ms, now_ms, event.effective_ms - DAY_MS, day_ago_ms)
+            beside = (book.revision(event.sku, at_ms) for at_ms in at)
             before = [each for each in beside if each is not None] or known.get(event.sku, [])
+            before = [*before, *self._replaced_since(event.sku, day_ago_ms)]
             alike = [] if before else [each for each in in_force if _is_alike(each, event)]
+            alike = [each for each in alike if each.time_ms <= day_ago_ms] or alike
             if any(_is_far(each, event) for each in before) or (
                 alike and all(_is_far(each, event) for each in alike)
             ):
@@ -150,11 +166,26 @@ class PriceEndpoint:
             )  # of several of one request each is held to the others
         return found
 
+    def _replaced_since(self, sku: str, since_ms: int) -> list[PriceEvent]:
+        """The price of a SKU that this worker has replaced since then, and the book has not any more."""
+        kept = self._replaced.get(sku)
+        return [kept[1]] if kept is not None and kept[0] > since_ms else []
+
+    def _note_replaced(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], now_ms: int) -> None:
+        book = self._book()
+        for event, _ in events:
+            before = None if book is None else book.revision(event.sku, event.effective_ms)
+            if before is not None and not self._replaced_since(event.sku, now_ms - DAY_MS):
+                self._replaced[event.sku] = (now_ms, before)
+        while len(self._replaced) > _REPLACED_MAX:
+            del self._replaced[next(iter(self._replaced))]
+
     async def _publish(
         self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], caller: Caller, by: str, comment: str
     ) -> dict[str, Any]:
         """Write the prices, then who did."""
         await self._controls.append_all([record for _, record in events], caller)
+        self._note_replaced(events, self._controls.now_ms())
         skus = ", ".join(dict.fromkeys(event.sku for event, _ in events))
         deed = deed_record("prices", digest_of([by, skus, self._controls.now_ms()]), by, visible(skus), len(events), self._controls.now_ms(), comment)  # fmt: skip
         written = await self._controls.append(ControlRecord(deed.key, deed.value, "deed", deed.key.decode().partition("/")[2], ""), caller)  # fmt: skip
@@ -166,6 +197,15 @@ def _is_alike(one: PriceEvent, other: PriceEvent) -> bool:
     of = "gpu_type"
     return (
         one.component == other.component and one.per == other.per and one.match.get(of) == other.match.get(of)
+    )
+
+
+def _is_same(before: PriceEvent, after: PriceEvent) -> bool:
+    return (before.usd_nano, before.per, before.gpus, before.match) == (
+        after.usd_nano,
+        after.per,
+        after.gpus,
+        after.match,
     )
 
 

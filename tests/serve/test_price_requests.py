@@ -148,3 +148,19 @@ def test_a_list_is_loaded_through_a_worker_and_what_jumps_waits_apart(
     assert (refused.code, "0 of 260 prices are published" in refused.err) == (1, True), refused
     wrong = load({"g": "2"}, "--out", str(tmp_path / "out.jsonl"))
     assert (wrong.code, "--out and --url" in wrong.err) == (2, True), wrong
+
+
+def test_small_steps_of_a_day_are_one(running: Running) -> None:
+    """Each is within three times of the one before, or of another new SKU."""
+    gil = running.issue("gil", "--scope", "limit,query")
+    where = {"gpu_type": "A100"}
+    for usd, kind in (("2", "deed"), ("5", "deed"), ("5", "deed"), ("7", "request"), ("5.5", "deed")):
+        time.sleep(1.1)
+        found = running.ask("POST", PATH, gil, {"prices": [price(usd, "steps", **where)]})[1]
+        assert found["kind"] == kind, (usd, found)
+        if kind == "deed":
+            until_stored(running, gil, [usd], "steps")
+    later = {**where, "effective_ms": time.time_ns() // 1_000_000}
+    time.sleep(1.1)
+    found = running.ask("POST", PATH, gil, {"prices": [price("7", "steps", **later)]})[1]
+    assert found["kind"] == "request", found

@@ -31,6 +31,7 @@ def test_a_link_confirms_once_and_names_who_does(opened: Open, tmp_path: Path) -
         page = watched.page
         expect(page.get_by_role("heading")).to_have_text("Confirm what another person asks for?")
         expect(page.locator("main")).to_contain_text("token/ada")
+        expect(page.locator("main")).not_to_contain_text("null")
         assert page.locator("main img").count() == 0
         assert log.records == []  # opening it does nothing
         page.get_by_label("Your issued token").fill(text_of("ada"))

@@ -43,7 +43,7 @@ function heading(...parts) {
 }
 
 function show(...children) {
-  byId("main").replaceChildren(...children);
+  byId("main").replaceChildren(...children.filter((each) => each !== null));
   byId("main").querySelector("h1")?.focus({ preventScroll: true });
 }
 

@@ -6,15 +6,12 @@ targets.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +20,8 @@ from typing import Any, Final
 from loadtest import traces
 from loadtest.asking_questions import TARGET_MS, Question, questions
 from loadtest.latency_world import ROOT, WorldError, machine
-from loadtest.saying import say
+from loadtest.saying import keep_figures, say
+from loadtest.timing_options import timing_parser
 from sinks.clickhouse import ClickHouseStore, Embedded
 from sinks.errors import StoreMismatch
 
@@ -139,21 +137,10 @@ def report(figures: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 0 measured, 1 it could not be."""
-    parser = argparse.ArgumentParser(prog="asking", description=__doc__)
+    parser = timing_parser("asking", __doc__, _ROUNDS)
     parser.add_argument(
         "--helios", type=Path, default=ROOT / "var" / "cluster_log.csv", metavar="CSV", help="the trace"
     )
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="warm runs of each question")
-    parser.add_argument(
-        "--only", default="", metavar="TEXT", help="questions whose `group: name` contains this"
-    )
-    parser.add_argument(
-        "--store",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "trainfare-asking",
-        help="where it is kept",
-    )
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
     options = parser.parse_args(argv)
     try:
         figures = measure(kept_store(options.store, options.helios), options.rounds, options.only)
@@ -161,8 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"asking: {fault}\n")
         return 1
     sys.stdout.write(report(figures))
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

@@ -25,6 +25,7 @@ from loadtest.catch_up_figures import line_of, round_of, stored_of, summary
 from loadtest.fleet import SHAPES, Fleet, fill, recent, workload
 from loadtest.known import Known
 from loadtest.latency_world import ROOT, WorldError, broker, end_in_order, machine, settings_for
+from loadtest.saying import keep_figures
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError, check
 from sinks.clickhouse import Embedded, Target
@@ -283,8 +284,7 @@ def main(argv: list[str] | None = None) -> int:
             return 1
     found |= {"machine": machine(), "load_average": os.getloadavg()[0]}
     sys.stdout.write(report(found))
-    if options.out is not None:
-        options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, found)
     return 0
 
 

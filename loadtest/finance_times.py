@@ -7,8 +7,6 @@ that needs more fails.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import shutil
@@ -31,7 +29,8 @@ from loadtest.abuse_watch import query_processes
 from loadtest.latency_world import ROOT, WorldError
 from loadtest.page_times import kept_store
 from loadtest.rest import process_cpu_s
-from loadtest.saying import say
+from loadtest.saying import keep_figures, say
+from loadtest.timing_options import timing_parser
 from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.request import Metric
@@ -252,17 +251,7 @@ def line_of(found: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 0 measured, 1 it could not be."""
-    parser = argparse.ArgumentParser(prog="finance_times", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of each question and way")
-    parser.add_argument("--only", default="", metavar="TEXT", help="questions whose name contains this")
-    parser.add_argument(
-        "--store",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "trainfare-finance",
-        help="where it is kept",
-    )
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
-    options = parser.parse_args(argv)
+    options = timing_parser("finance_times", __doc__, _ROUNDS).parse_args(argv)
     asked = [each for each in QUESTIONS if options.only in each.name]
     figures: list[dict[str, Any]] = []
     say(f"{'seconds, CPU seconds':22}{'API':>15}{'beside':>16}{'closed':>16}   load {os.getloadavg()[0]:.1f}")
@@ -288,8 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WorldError as fault:
         sys.stderr.write(f"finance_times: {fault}\n")
         return 1
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import json
 import os
 import secrets
 import sys
@@ -37,6 +36,7 @@ from loadtest.measure import (
     lagging,
     readable,
 )
+from loadtest.saying import keep_figures
 from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError
@@ -302,8 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"latency: {fault}\n")
             return 1
     sys.stdout.write(report(figures))
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

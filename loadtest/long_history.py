@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loadtest.latency_world import ROOT, WorldError, machine
-from loadtest.saying import say
+from loadtest.saying import keep_figures, say
 from schemas.durations import DAY_MS, HOUR_MS
 
 BEGIN_MS: Final = 1_666_742_400_000  # 2022-10-26 00:00:00 UTC
@@ -180,8 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WorldError as fault:
         sys.stderr.write(f"long_history: {fault}\n")
         return 1
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

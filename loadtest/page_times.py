@@ -6,13 +6,10 @@ of a server that has just started, and warm, on one that has answered before.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,7 +20,8 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from loadtest.abuse_watch import query_processes
 from loadtest.rest import process_cpu_s
-from loadtest.saying import say
+from loadtest.saying import keep_figures, say
+from loadtest.timing_options import timing_parser
 from schemas.tables import JOB_HOURS, NODE_HOURS
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.page.conftest import CHROMIUM
@@ -191,14 +189,7 @@ def line_of(found: Mapping[str, Any], load: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 0 measured, 1 a page could not show something."""
-    parser = argparse.ArgumentParser(prog="page_times", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of each page, cold and warm")
-    parser.add_argument("--only", default="", metavar="TEXT", help="pages whose name and range contain this")
-    parser.add_argument(
-        "--store", type=Path, default=Path(tempfile.gettempdir()) / "trainfare-year", help="where it is kept"
-    )
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, too, with each chart")
-    options = parser.parse_args(argv)
+    options = timing_parser("page_times", __doc__, _ROUNDS).parse_args(argv)
     figures = []
     say(
         f"{'ms':18} {'cold: paint, charts, all, CPU':>31}{'warm: paint, charts, all, CPU':>31}  answers   load"
@@ -214,8 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     return 1
                 say(line_of(figures[-1], os.getloadavg()[0]))
         browser.close()
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

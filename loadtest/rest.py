@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadtest.latency_world import START_S, WorldError, broker, machine, settings_for
+from loadtest.saying import keep_figures
 from loadtest.soak_load import GPUS, NODES_PER_JOB, Load
 from loadtest.soak_world import Member
 from streams.config.settings import KafkaSettings, Settings
@@ -219,8 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"rest: {fault}\n")
             return 1
     sys.stdout.write(report(figures))
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    keep_figures(options.out, figures)
     return 0
 
 

@@ -5,6 +5,7 @@ It explains decisions made elsewhere, and so may be slow.
 
 import json
 import re
+from collections.abc import Collection, Mapping
 from functools import cache
 from math import isfinite
 from typing import Final, NoReturn, get_args, get_type_hints
@@ -70,6 +71,17 @@ def refuse_missing(field: str, expected: str) -> NoReturn:
         RefusedError: Always.
     """
     refuse(Reason.missing_field, field, NOTHING, expected)
+
+
+def refuse_unknown(value: Mapping[str, object], known: Collection[str]) -> None:
+    """Refuse a record with a field that it may not have; its value is in no words, as it may be a secret.
+
+    Raises:
+        RefusedError: It has one.
+    """
+    for field in value:
+        if field not in known:
+            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(known))}")
 
 
 def shown(value: object) -> str:

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from schemas.events import ControlEvent
-from schemas.reasons import Reason
-from schemas.refusal import refuse, refuse_missing
+from schemas.refusal import refuse_missing, refuse_unknown
 from schemas.wire_types import MAX_COMMENT_BYTES, MAX_NAME_BYTES
 
 DEED: Final = "deed"
@@ -61,9 +60,7 @@ def check_deed(value: Mapping[str, object]) -> None:
     Raises:
         RefusedError: One is missing or invalid.
     """
-    for field in value:
-        if field not in _FIELDS:
-            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
+    refuse_unknown(value, _FIELDS)
     if value.get("act") not in ACTS:
         refuse_missing("act", f"one of {', '.join(ACTS)}")
     for field in ("what", "by"):

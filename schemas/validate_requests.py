@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.events import ControlEvent
 from schemas.reasons import Reason
-from schemas.refusal import refuse, refuse_missing
+from schemas.refusal import refuse, refuse_missing, refuse_unknown
 
 REQUEST: Final = "request"
 KEY_PREFIX: Final = b"request/"
@@ -69,9 +69,7 @@ def check_request(value: Mapping[str, object]) -> None:
     Raises:
         RefusedError: One is missing or invalid.
     """
-    for field in value:
-        if field not in _FIELDS:
-            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
+    refuse_unknown(value, _FIELDS)
     if not isinstance(value.get("control"), dict):
         refuse_missing("control", "the fields of what was asked for")
     if not isinstance(value.get("by"), str) or not value["by"]:

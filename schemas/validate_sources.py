@@ -6,7 +6,7 @@ from typing import Final
 
 from schemas.events import ControlEvent
 from schemas.reasons import Reason
-from schemas.refusal import refuse, refuse_missing
+from schemas.refusal import refuse, refuse_missing, refuse_unknown
 
 SOURCE: Final = "source"
 KEY_PREFIX: Final = b"source/"
@@ -33,11 +33,7 @@ def check_source(value: Mapping[str, object]) -> None:
     Raises:
         RefusedError: One is missing or invalid.
     """
-    for field in value:
-        if field not in _FIELDS:
-            refuse(
-                Reason.unknown_value, field, value[field], f"one of the fields {', '.join(sorted(_FIELDS))}"
-            )
+    refuse_unknown(value, _FIELDS)
     if not _is_count(value.get("polls"), 1):
         refuse(Reason.out_of_range, "polls", value.get("polls"), f"a number of polls from 1 to {MAX_COUNT}")
     entries, examples, standing = value.get("entries"), value.get("examples", {}), value.get("standing", [])

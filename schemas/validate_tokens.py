@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.events import ControlEvent
 from schemas.reasons import Reason
-from schemas.refusal import refuse, refuse_missing
+from schemas.refusal import refuse, refuse_missing, refuse_unknown
 
 TOKEN: Final = "token"  # noqa: S105 - the name of a kind
 KEY_PREFIX: Final = b"token/"
@@ -100,9 +100,7 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
     """
     if not NAME_FORM.fullmatch(name):
         refuse(Reason.out_of_range, "name", name, "a name of a-z, 0-9, `.`, `_`, `-`, at most 64 characters")
-    for field in value:
-        if field not in _FIELDS:
-            refuse(Reason.unknown_value, field, "***", f"one of the fields {', '.join(sorted(_FIELDS))}")
+    refuse_unknown(value, _FIELDS)
     revoked = value.get("revoked", False)
     if not isinstance(revoked, bool):
         refuse(Reason.wrong_type, "revoked", "***", "true or false")

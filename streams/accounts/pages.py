@@ -1,4 +1,4 @@
-"""Tells of an answer of an API that it is one page of several: of the others nobody would be told."""
+"""Says that an answer of an API is one page of several, since nobody would notice that the others are missing."""
 
 from __future__ import annotations
 

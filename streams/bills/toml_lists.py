@@ -35,7 +35,11 @@ class TomlEntry:
         self._name, self._at, self._given = name, at, given
 
     def check_known(self, fields: Iterable[str]) -> None:
-        """Refuse a field that means nothing."""
+        """Refuse a field that means nothing.
+
+        Raises:
+            WrongUseError: There is one.
+        """
         if unknown := sorted(self._given.keys() - set(fields)):
             raise self.fault(unknown[0], f"is unknown; expected {', '.join(sorted(fields))}")
 
@@ -49,14 +53,22 @@ class TomlEntry:
         return field in self._given
 
     def text(self, field: str, given: Mapping[str, Any] | None = None, path: str = "") -> str:
-        """A text; empty where the file says none."""
+        """A text; empty where the file says none.
+
+        Raises:
+            WrongUseError: It is no such text.
+        """
         found = (self._given if given is None else given).get(field, "")
         if not isinstance(found, str) or len(found) > TEXT_MAX or not found.isprintable():
             raise self.fault(path or field, f"expected a text of {TEXT_MAX} printable characters at most")
         return found
 
     def amount(self, field: str, usual: str = "0", at_least: Decimal = Decimal(0)) -> Decimal:
-        """A number of nine decimals at most."""
+        """A number of nine decimals at most.
+
+        Raises:
+            WrongUseError: It is no such number.
+        """
         given = self._given.get(field, usual)
         try:
             found, is_rounded = values.number(given)
@@ -69,7 +81,11 @@ class TomlEntry:
         return found
 
     def hour_s(self, field: str) -> int:
-        """A whole hour in seconds since 1970; a day is midnight UTC."""
+        """A whole hour in seconds since 1970; a day is midnight UTC.
+
+        Raises:
+            WrongUseError: It is no such instant.
+        """
         given = self._given.get(field)
         if isinstance(given, datetime):
             at = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
@@ -93,7 +109,11 @@ class TomlEntry:
         return self._given.get(field)
 
     def table(self, field: str, known: Iterable[str]) -> dict[str, Any]:
-        """A table of fields that are known; empty where the file says none."""
+        """A table of fields that are known; empty where the file says none.
+
+        Raises:
+            WrongUseError: It is no such table.
+        """
         found = self._given.get(field, {})
         if not isinstance(found, dict):
             raise self.fault(field, f"expected a table with fields of {', '.join(known)}")

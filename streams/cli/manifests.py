@@ -39,7 +39,7 @@ class _Manifest(msgspec.Struct):
         return [*(_Blob(name, -1) for name in (*self.report_keys, *self.data_files)), *self.blobs]
 
 
-class _Place(NamedTuple):
+class _ManifestPlace(NamedTuple):
     """Where parts lie: under a folder, by so many of the last names of their paths."""
 
     root: Path
@@ -125,12 +125,12 @@ def _parts_of(path: Path) -> list[Path] | None:
     return files
 
 
-def _places(path: Path, parts: list[_Blob]) -> Iterator[_Place]:
+def _places(path: Path, parts: list[_Blob]) -> Iterator[_ManifestPlace]:
     """Yield where the parts may lie, those first that say the most of their paths."""
     deepest = min(len(_names(part.name)) for part in parts)
     for names in range(deepest, 0, -1):
         for root in [path.parent, *path.absolute().parent.parents][: _ABOVE_MAX + 1]:
-            yield _Place(root, names)
+            yield _ManifestPlace(root, names)
 
 
 def _names(part: str) -> tuple[str, ...]:

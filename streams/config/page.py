@@ -43,7 +43,7 @@ This page is generated: `python -m streams.config.page > docs/settings.md`.
 ACCESS: Final = ("sign_in", "at_rest", "second_person")
 _ACCESS_HEAD: Final = """# Settings of access
 
-Signing in, what is sealed at rest, and who is told of what waits for a second person. How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page access > docs/settings_access.md`.
+Signing in, what is sealed at rest, and who gets what waits for a second person. How settings are given is on [their first page](settings.md). This page is generated: `python -m streams.config.page access > docs/settings_access.md`.
 """
 
 _FORMER = """

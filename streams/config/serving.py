@@ -58,7 +58,7 @@ class AtRestSettings(Group):
 
 
 class SecondPersonSettings(Group):
-    """Who is told of requests."""
+    """Who gets a message of requests."""
 
     confirmers: Annotated[str, AfterValidator(checked)] = Field(
         default="",

@@ -30,7 +30,7 @@ from streams.web.second_person import SKIPPED, both, request_record
 BODY_MAX_BYTES: Final = 256 * 1024
 #: Of what waits as one request, which is one record.
 PRICES_MAX: Final = 50
-#: Where those that wait are told apart.
+#: Where those that wait are distinguished.
 APART_MAX: Final = 200
 _REPLACED_MAX: Final = 100_000
 #: The kind of what waits for a second person.

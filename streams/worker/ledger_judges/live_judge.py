@@ -119,7 +119,7 @@ class LedgerRules:
             late_ms: How much log time a late shard is waited for.
             links: What the links of receipts begin with.
             known_log: Where the log of all shards ends; None: nobody can say.
-            messages: Tells of what waits for a second person; None: nobody is told.
+            messages: Sends what waits for a second person; None: nobody gets a message.
         """
         self._store = store
         self._owner = owner

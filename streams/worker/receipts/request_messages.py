@@ -23,7 +23,7 @@ class RequestMessages:
 
     Args:
         requests: The records of what waits, by key.
-        confirmers: Who is told.
+        confirmers: Who gets messages.
         alert_sink: What delivers.
         links: What links begin with.
         now_ms: Log time, ms since 1970.

@@ -32,6 +32,8 @@ _LEAST_USD = Decimal("0.000000001")
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
 _GAP = 2
+#: A sentence with less room beside the names is left to the terminal to wrap.
+_ROOM = 24
 #: Separators of spreadsheets, whatever the country.
 _QUOTED = frozenset('",;')
 
@@ -239,14 +241,22 @@ def _folded(name: str, width: int) -> str:
 
 
 def _sideways(heads: list[str], cells: list[list[str]], console: Console) -> None:
-    """Write a row of a wide table as a block of lines: name and value, which the terminal may wrap."""
+    """Write a row of a wide table as a block of lines: name and value; sentences go on below their begin, ids are left whole."""
     width = max(map(cell_len, heads))
+    room = console.width - width - _GAP
     for place, row in enumerate(cells):
         if place:
             console.out("")
         for head, cell in zip(heads, row, strict=True):
             if cell:
-                console.out(head.ljust(width), cell, sep="  ", highlight=False)
+                is_text = room >= _ROOM and all(cell_len(word) <= room for word in cell.split(" "))
+                lines = [str(line).rstrip() for line in Text(cell).wrap(console, room)] if is_text else [cell]
+                console.out(
+                    head.ljust(width),
+                    "\n".ljust(width + _GAP + 1).join(lines),
+                    sep=" " * _GAP,
+                    highlight=False,
+                )
 
 
 def _aligned(grid: Grid) -> str:

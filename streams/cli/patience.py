@@ -51,5 +51,5 @@ def _say(command: str, out: TextIO, over: threading.Event, next_s: float) -> Non
     while not over.wait(next_s):
         waited_s += next_s
         next_s = _AGAIN_S
-        out.write(f"trainfare: {command} is still at work, {waited_s:.0f} s so far\n")
+        out.write(f"trainfare: {command} is still at work, {waited_s:.0f} s so far; Ctrl-C ends it\n")
         out.flush()

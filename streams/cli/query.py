@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from sinks.query.wire import Parameter
     from streams.config.settings import Settings
 
-_SAY_AFTER_S: Final = 2.0
 #: Of a long line so much is shown before and after the place.
 _POINTED_CHARS: Final = 60
 _SHOWN_CHARS: Final = 60
@@ -49,8 +45,7 @@ def sql(
 ) -> None:
     """Run read-only SQL over the ledger and its views."""
     parameters = _parameters(query, param or [])
-    with _waiting():
-        answer = _answer(query, parameters, settings_for(data))
+    answer = _answer(query, parameters, settings_for(data))
     write(Grid(answer.names, list(answer.rows())), form)
 
 
@@ -123,22 +118,3 @@ def _pointed_at(query: str, said: str) -> SqlSyntaxError | None:
     first = max(column - _POINTED_CHARS, 0)
     shown = line[first : column + _POINTED_CHARS]
     return SqlSyntaxError(fault.words(query), (shown, " " * (column - first) + "^"))
-
-
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """Show on a terminal that a long query is running."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    status = Console(stderr=True).status("running the query; Ctrl-C ends it")
-    timer = threading.Timer(_SAY_AFTER_S, status.start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()

@@ -96,6 +96,17 @@ def test_a_table_that_is_still_too_wide_lies_on_its_side(monkeypatch: pytest.Mon
     ]
 
 
+def test_a_sentence_on_its_side_goes_on_below_its_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Grid(
+        ("alert", "sentence"), [("x" * 50, "it burns more than it should, so scale it back or declare it")]
+    )
+    assert on_terminal(grid, 50, monkeypatch) == [
+        f"alert     {'x' * 50}",
+        "sentence  it burns more than it should, so scale",
+        "          it back or declare it",
+    ]
+
+
 HOSTILE = "a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
 ESCAPED = r"a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
 

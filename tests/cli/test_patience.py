@@ -27,7 +27,7 @@ def test_a_terminal_is_told_what_is_still_at_work(terminal: tuple[TextIO, int]) 
     stream, reader = terminal
     with still_at_work("costs", stream, first_s=0.01):
         said = os.read(reader, 1_000).decode()  # waits for the line
-    assert said.splitlines()[0] == "trainfare: costs is still at work, 0 s so far"
+    assert said.splitlines()[0] == "trainfare: costs is still at work, 0 s so far; Ctrl-C ends it"
 
 
 def test_what_ends_in_time_says_nothing(terminal: tuple[TextIO, int]) -> None:

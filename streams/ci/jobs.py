@@ -8,8 +8,11 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from schemas.wire_types import MAX_NAME_BYTES
+from streams.accounts.accelerators import is_accelerator
 
 _JOB_ID_BYTES: Final = 200
+#: States in which a job is not over.
+_OPEN: Final = frozenset({"queued", "started"})
 
 
 class CiGpus(NamedTuple):
@@ -41,6 +44,29 @@ def gpus_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> CiGpus | None:
     """The GPUs of the runner that a job ran on; None if it has none."""
     held = next((gpus[name] for name in job.names if name in gpus), None)
     return None if held is None or held.gpu_count == 0 else held
+
+
+class LeftOut(NamedTuple):
+    """Why a job that means GPUs has no events: one of `REMEDIES`, and what it says."""
+
+    reason: str
+    said: str
+
+
+def left_out(job: CiJob, gpus: Mapping[str, CiGpus]) -> LeftOut | None:
+    """Why a job is not understood; None where it is metered, or ran without GPUs."""
+    if gpus_of(job, gpus) is None:
+        odd = unlisted(job.names, gpus)
+        return LeftOut("unlisted_label", f"{job.job_id} ran on {odd}") if odd else None
+    times = dict(job.steps)
+    if times.get("started") and any(at is None for kind, at in job.steps if kind not in _OPEN):
+        return LeftOut("no_times", f"{job.job_id} is over, and nothing says when")
+    return None
+
+
+def unlisted(names: Sequence[str], gpus: Mapping[str, CiGpus]) -> str:
+    """The first of some names that is an accelerator's and stands for no GPUs; empty where there is none."""
+    return next((name[:100] for name in names if is_accelerator(name) and name not in gpus), "")
 
 
 def events_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> Iterator[dict[str, Any]]:

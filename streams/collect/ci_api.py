@@ -15,9 +15,8 @@ from pydantic import Field, field_validator
 
 from schemas.durations import HOUR_MS
 from schemas.escaping import visible
-from streams.accounts.accelerators import is_accelerator
 from streams.accounts.account import Account
-from streams.ci.jobs import CiGpus, CiJob, events_of, gpus_of
+from streams.ci.jobs import CiGpus, CiJob, events_of, gpus_of, left_out, unlisted
 from streams.clock import Clock
 from streams.collect.collector import CollectedEvent, Position, SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideAnswer, OutsideApi
@@ -161,17 +160,19 @@ class JobEvents:
 
     def add(self, job: CiJob) -> None:
         """Take a job: its events, if its runner has GPUs."""
+        if (why := left_out(job, self._gpus)) is not None:
+            self.account.not_understood(why.reason, why.said)
+            return
         if gpus_of(job, self._gpus) is None:
-            self.leave_out(job.job_id, job.names)
+            self.account.free("without_gpus")
             return
         self.account.metered()
         self.events += (CollectedEvent(Topic.JOBS, event) for event in events_of(job, self._gpus))
 
     def leave_out(self, job: str, names: Sequence[str]) -> None:
         """Account for a job none of whose names stands for GPUs; one that is named as if it did is not understood."""
-        odd = next((name for name in names if is_accelerator(name) and name not in self._gpus), "")
-        if odd:
-            self.account.not_understood("unlisted_label", f"{job} ran on {odd[:100]}")
+        if odd := unlisted(names, self._gpus):
+            self.account.not_understood("unlisted_label", f"{job} ran on {odd}")
         else:
             self.account.free("without_gpus")
 

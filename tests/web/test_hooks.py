@@ -328,6 +328,34 @@ def test_gpus_by_the_name_of_the_job_and_of_none_that_is_not_named() -> None:
     assert github_events(of_github("in_progress", labels=["ubuntu-latest"])) == []
 
 
+@pytest.mark.parametrize(
+    ("message", "reason", "said"),
+    [
+        (of_github("in_progress", labels=["self-hosted", "8xA100"]), "unlisted_label", "ran on 8xA100; name its GPUs in runner_gpus"),
+        (of_github("completed", conclusion="success"), "no_times", "is over, and nothing says when"),
+        (of_github("in_progress", labels=["ubuntu-latest"]), None, ""),
+        (of_github("completed", conclusion="cancelled", runner_name=None), None, ""),
+    ],
+)  # fmt: skip
+def test_a_job_that_means_gpus_and_is_not_understood_is_refused(
+    message: dict[str, Any], reason: str | None, said: str
+) -> None:
+    body = json.dumps(message).encode()
+    [(status, answer)], log = posted("github", (body, signed(body)))
+    assert status == 202
+    assert [each["reason"] for each in answer["refused"]] == ([] if reason is None else [reason])
+    assert all(said in each["detail"] for each in answer["refused"])
+    assert not reason or log.records == []
+
+
+def test_a_build_of_gitlab_without_its_end_is_refused() -> None:
+    body = json.dumps(of_gitlab("success", build_started_at="2026-06-01T10:00:00Z")).encode()
+    [(status, answer)], log = posted(
+        "gitlab", (body, {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": TOKEN})
+    )
+    assert (status, answer["refused"][0]["reason"], log.records) == (202, "no_times", [])
+
+
 def test_ids_that_are_long_stay_apart() -> None:
     one, two = (job_id_of("é" * 300 + end) for end in "ab")
     assert one != two

@@ -5,6 +5,7 @@ They are open to whoever knows the secret of their setting, and to nobody withou
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -13,15 +14,18 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from schemas.escaping import visible
-from streams.ci.jobs import CiGpus, CiJob, events_of
+from streams.accounts.causes import REMEDIES
+from streams.ci.jobs import CiGpus, CiJob, LeftOut, events_of, left_out
 from streams.config.live import CiSettings, gpus_by_name
 from streams.topics import Topic
 from streams.web.errors import ApiError
 from streams.web.hooks import github, gitlab
 from streams.web.http_protocol import trust
 from streams.web.ingest import IN_FLIGHT_MAX_BYTES, IngestEndpoint, JudgedEvents
-from streams.web.ingest_body import PLAIN
+from streams.web.ingest_body import PLAIN, RefusedEvent
 from streams.web.scopes import Caller
+
+logger = logging.getLogger(__name__)
 
 #: Of the memory of all webhooks: whoever knows no secret may send a body from behind the same proxy, too.
 _ADDRESS_SHARE_BYTES: Final = IN_FLIGHT_MAX_BYTES // 2
@@ -45,6 +49,7 @@ class HookEndpoint:
         self._refuse = refuse
         #: Apart from those of tokens: whoever knows no secret must not keep events of others out.
         self._sender = ingest.sender(_ADDRESS_SHARE_BYTES)
+        self._logged: set[str] = set()
         self._gpus = {name: CiGpus(*each) for name, each in gpus_by_name(settings.runner_gpus).items()}
 
     async def github(self, request: web.Request, caller: Caller) -> web.Response:
@@ -96,11 +101,30 @@ class HookEndpoint:
                 job = job_of(body)
             except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
                 raise ApiError(400, visible(f"expected a message of a job: {fault}"[:500])) from None
+            why = None if job is None else left_out(job, self._gpus)
+            if why is not None:
+                return JudgedEvents([], [self._refused(why)])
             events = [] if job is None else list(events_of(job, self._gpus))
             raw = [msgspec.Raw(msgspec.json.encode(event)) for event in events]
             return await self._ingest.judged(raw, Topic.JOBS, PLAIN, _NO_HEADERS)
 
         return await self._ingest.take(request, self._sender, caller.address, judge, check)
+
+    def _refused(self, why: LeftOut) -> RefusedEvent:
+        """Refuse a job that means GPUs and is not understood; the log has the first one of each reason."""
+        remedy = REMEDIES[why.reason]
+        if why.reason not in self._logged:
+            self._logged.add(why.reason)
+            logger.warning(
+                "a webhook of a job is not understood, nothing of it is metered",
+                extra={
+                    "reason": why.reason,
+                    "said": why.said,
+                    "remedy": remedy,
+                    "runbook": "docs/sources/ci.md",
+                },
+            )
+        return RefusedEvent(0, why.reason, "", f"{why.said}; {remedy}"[:500])
 
 
 def _secret(setting: SecretStr | None, name: str) -> str:

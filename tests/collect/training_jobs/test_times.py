@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from streams.collect.training_jobs.sagemaker.collector import open_collector as open_sagemaker
+from streams.collect.training_jobs.sagemaker.options import Options as SagemakerOptions
 from tests.collect.accounts import counted, of_files
 
 BEGIN: Final = "2026-06-01T10:00:00Z"
@@ -80,3 +82,12 @@ def test_a_list_with_another_page_says_so(
     found = of_files(collector, json.dumps(content | {field: "abc"}), tmp_path)
     assert counted(found) == {"metered": 1, "more_pages": 1}
     assert field in found.said[0]
+
+
+def test_another_page_of_a_command_is_said_at_each_poll(tmp_path: Path) -> None:
+    (tmp_path / "page.json").write_text(json.dumps({"TrainingJobs": [sagemaker()], "NextToken": "abc"}))
+    collector = open_sagemaker(SagemakerOptions(command=["cat", str(tmp_path / "page.json")]))
+    (batch,) = collector.poll(None, 0)
+    assert counted(batch.account) == {"metered": 1, "more_pages": 1}
+    (batch,) = collector.poll(batch.position, 0)
+    assert counted(batch.account) == {"unchanged": 1, "more_pages": 1}

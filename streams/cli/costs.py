@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemas.escaping import visible
 from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
@@ -38,6 +39,7 @@ from streams.costs.request import (
 )
 from streams.costs.sql import extent_sql
 from streams.errors import WrongUseError
+from streams.prices.label_gaps import label_gap_steps
 
 _BY_HELP: Final = (
     f"job; of a job: {', '.join(JOB_LEVELS)}, label:KEY; price fields: {', '.join(HOUR_LEVELS)}; "
@@ -131,6 +133,7 @@ def costs(
     with reader(settings) as store:
         found = store.answered(cost_steps(request))
         known = {} if found.rows else store.records(extent_sql(request))[0]
+        gaps = store.answered(label_gap_steps()) if request.metric is Metric.m1 else []
         left_out = None
         if request.metric is Metric.m3:
             sql, bound = left_out_sql(HourSpan(request.from_ms, request.to_ms))
@@ -142,6 +145,7 @@ def costs(
             causes = driver_rows(request, answer.names, list(answer.rows()))
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
+    sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)
     if found.note:
         sys.stderr.write(f"trainfare: {found.note}\n")
     if found.is_cut:

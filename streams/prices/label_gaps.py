@@ -5,11 +5,14 @@ Such a label costs nothing, as one of a key without prices does; but somebody me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from schemas.events import Component, PriceEvent
 from schemas.reserved import USERS_JOBS
+
+if TYPE_CHECKING:
+    from sinks.answer import QueryResult
 
 #: So many are said by name.
 SAID_MAX: Final = 10
@@ -19,14 +22,28 @@ FROM jobs FINAL ARRAY JOIN mapKeys(labels) AS key, mapValues(labels) AS value
 WHERE {USERS_JOBS} AND lowerUTF8(key) IN {{keys:Array(String)}} AND concat(key, '=', value) NOT IN {{priced:Array(String)}}
 GROUP BY label ORDER BY jobs DESC, label LIMIT {SAID_MAX + 1}"""
 
+_PRICED: Final = f"""SELECT DISTINCT match['label'] AS label FROM prices FINAL
+WHERE component = '{Component.compliance}' AND match['label'] != ''"""
+
 
 def label_gaps(records: Callable[..., Sequence[Mapping[str, Any]]], book: Iterable[PriceEvent]) -> list[str]:
     """Sentences about labels of jobs in a store, the most frequent first, with what to do."""
     priced = _priced(book)
-    if not priced:
-        return []
-    keys = sorted({_key(label) for label in priced})
-    rows = records(_OF_JOBS, keys=keys, priced=sorted(priced))
+    sql, bound = _asked(priced)
+    return _sentences(records(sql, **bound), priced) if priced else []
+
+
+def label_gap_steps() -> Generator[tuple[str, dict[str, Any]], QueryResult, list[str]]:
+    """Ask a store for the same, statement by statement."""
+    priced = {str(row["label"]) for row in (yield _PRICED, {}).records()}
+    return _sentences((yield _asked(priced)).records(), priced) if priced else []
+
+
+def _asked(priced: set[str]) -> tuple[str, dict[str, Any]]:
+    return _OF_JOBS, {"keys": sorted({_key(label) for label in priced}), "priced": sorted(priced)}
+
+
+def _sentences(rows: Sequence[Mapping[str, Any]], priced: set[str]) -> list[str]:
     said = [
         f"label {row['label']} of {row['jobs']} {'job' if row['jobs'] == 1 else 'jobs'} ({row['job']}) {_remedy(row['label'], priced)}"
         for row in rows[:SAID_MAX]

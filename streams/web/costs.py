@@ -32,6 +32,7 @@ from streams.costs.sql import span_steps
 from streams.costs.what_if import NotForecastError, PriceSource
 from streams.errors import WrongUseError
 from streams.estimate.prices import STORED_PRICES, price_book
+from streams.prices.label_gaps import label_gap_steps
 from streams.threads import Threads
 from streams.web.errors import ApiError
 from streams.web.places import Client
@@ -78,8 +79,9 @@ async def costs(
 
 
 async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
-    """From when to when the store has costs of jobs (RFC 3339; None: none), until when bills were loaded, and the currencies with rates."""
+    """From when to when the store has costs of jobs (RFC 3339; None: none), until when bills were loaded, the currencies with rates, and labels without a price."""
     found = await made(service, client, span_steps())
+    gaps = await made(service, client, label_gap_steps())
     has_hours = bool(found.last_s)
     return {
         "first_hour": _rfc3339(found.first_s * 1000) if has_hours else None,
@@ -87,6 +89,7 @@ async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str
         "as_of": _rfc3339(as_of_ms) if as_of_ms else None,
         "billed_until": _rfc3339(found.billed_until_s * 1000) if found.billed_until_s else None,
         "currencies": list(found.currencies),
+        "label_gaps": gaps,
     }
 
 

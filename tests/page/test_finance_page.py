@@ -24,6 +24,10 @@ _MORE = [
         "prices", T0 - HOUR, sku="pii", component="compliance", label="data_class=pii", usd="1.5", per="job_hour", effective_ms=T0 - HOUR
     ),
     *job("long", 50, gpu_count=1, team="vision", labels={"data_class": "pii"}),
+    *job("closed", 2, gpu_count=1, team="speech", labels={"data_class": "secret"}),
+    event(
+        "controls", T0, kind="planned", name="p", job_id="run-9", team="vision", usd_per_hour="10", from_ms=T0 + 99 * HOUR, until_ms=T0 + 109 * HOUR
+    ),
 ]  # fmt: skip
 RATES = "date,currency,usd\n2026-10-01,EUR,1.25\n2026-10-03,EUR,1.6\n"
 NOW_MS = T0 + 50 * HOUR
@@ -93,7 +97,8 @@ def test_each_figure_is_that_of_the_commands(url: str, opened: Open, said: dict[
     assert titles(page, "Where cost without a name comes from") == [
         [shown(each["cost_usd"])] for each in said["worst"]
     ]
-    names = ("spent_usd", "forecast_usd", "low_usd", "high_usd")
+    names = ("spent_usd", "planned_usd", "forecast_usd", "low_usd", "high_usd")
+    assert said["forecast"]["total"]["planned_usd"] == "100.00"
     assert titles(page, "Forecast of the month")[:-1] == [
         [shown(each[name]) for name in names] for each in said["forecast"]["rows"]
     ]
@@ -122,6 +127,9 @@ def test_costs_stand_in_a_currency_with_rate_and_day(
     page.get_by_label("Currency").select_option("EUR")
     expect(page.locator(".costs-rows td.converted").first).to_be_visible(timeout=60_000)
     assert page.url.endswith("#/costs?range=month&currency=EUR")
+    expect(page.locator(".basis")).to_contain_text(
+        "Not in the amount: label data_class=secret of 1 job (closed) has no price"
+    )
     words = "1 EUR for 1.6 USD of 2026-10-03"
     expect(page.locator(".basis")).to_contain_text(words)
     expect(page.locator("[data-fact=cost] .sub")).to_contain_text(words)

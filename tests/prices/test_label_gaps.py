@@ -55,8 +55,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "meter"
 
 
-def test_labels_without_a_price_are_said_with_the_remedy(data: Path) -> None:
-    done = trainfare("prices", "show", "--data", data)
+@pytest.mark.parametrize("words", [("prices", "show"), ("costs", "--metric", "m1")])
+def test_labels_without_a_price_are_said_with_the_remedy(words: tuple[str, ...], data: Path) -> None:
+    done = trainfare(*words, "--data", data)
     assert done.code == 0
     found = done.err.splitlines()
     assert sorted(found) == sorted(f"trainfare: label {label} {said}" for label, said in SAID.items())

@@ -56,6 +56,7 @@ def test_from_when_to_when_there_are_costs(store: ClickHouseStore) -> None:
         "as_of": "2026-03-01T12:10:00Z",
         "billed_until": None,
         "currencies": [],
+        "label_gaps": [],
     }
 
 

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from schemas.checks import STORED_USD_LIMIT
 from schemas.durations import DAY_MS, WEEK_MS
 from schemas.events import ControlEvent
-from schemas.redaction import WITHHELD, field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from streams.engine.alerts.alert import Address, Alert
@@ -26,8 +25,8 @@ from streams.engine.alerts.malformed import (
     MalformedControlError,
     all_of,
     check_fields,
-    nearest,
     refuse_any,
+    unknown_match_field,
     with_match,
 )
 from streams.engine.alerts.matching import Matching
@@ -305,7 +304,9 @@ def _match(
             if wanted is None:
                 continue
             if field not in known and not (labels and field.startswith(LABEL)):
-                faults.append(_unknown_match_field(given, known, own, labels=labels))
+                faults.append(
+                    unknown_match_field(given, known, (*_ALIASES, *sorted(own)), LABEL if labels else "")
+                )
             elif not isinstance(wanted, str):
                 faults.append(f"{given}: expected a string")
             elif asked.setdefault(field, wanted) != wanted:
@@ -321,13 +322,6 @@ def _match_of_jobs(
     found = _match(value, known, own, labels=labels)
     check_matched(found)
     return found
-
-
-def _unknown_match_field(given: str, known: tuple[str, ...], own: frozenset[str], *, labels: bool) -> str:
-    shown_name = field_name(given)
-    near = "" if shown_name == WITHHELD else nearest(given, (*known, *_ALIASES, *sorted(own)))
-    allowed = ", ".join(known) + (f" or {LABEL}NAME" if labels else "")
-    return f"{shown_name}: no such match field, expected one of {allowed}{near}"
 
 
 def _interval(value: Mapping[str, object]) -> tuple[int, int]:

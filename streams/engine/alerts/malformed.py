@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TypeVar, overload
+from typing import Final, TypeVar, overload
 
 from schemas.redaction import WITHHELD, field_name
+
+_IN_DOLLARS: Final = "controls are in US dollars: convert the amount, and write usd (docs/currencies.md)"
+#: What people write for the currency of an amount.
+_CURRENCY: Final = re.compile(
+    r"currency|(?:aud|brl|cad|chf|cny|czk|dkk|eur|gbp|hkd|inr|jpy|krw|mxn|nok|nzd|pln|sek|sgd|twd|zar)(?:_per_hour)?",
+    re.IGNORECASE,
+)
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -88,6 +96,16 @@ def unknown_field(given: str, known: Collection[str]) -> str:
     shown = field_name(given)
     near = "" if shown == WITHHELD else nearest(given, sorted(known))
     return f"{shown}: no such field, expected one of {', '.join(sorted(known))}{near}"
+
+
+def unknown_match_field(given: str, known: Collection[str], others: Iterable[str], label: str) -> str:
+    """What is wrong with a field by which no such control matches; `label`: before the names of labels, empty: it has none."""
+    shown = field_name(given)
+    if _CURRENCY.fullmatch(given):
+        return f"{shown}: {_IN_DOLLARS}"
+    near = "" if shown == WITHHELD else nearest(given, (*known, *others))
+    allowed = ", ".join(known) + (f" or {label}NAME" if label else "")
+    return f"{shown}: no such match field, expected one of {allowed}{near}"
 
 
 def check_fields(value: Mapping[str, object], known: Collection[str]) -> None:

@@ -24,6 +24,9 @@ ACK = "al_" + "0" * 24
     [
         # Unknown keys.
         ("budget", {"usd": 1, "tem": "vision"}, "budget/n: tem: no such match field"),
+        ("budget", {"usd": 1, "currency": "EUR"}, "currency: controls are in US dollars"),
+        ("budget", {"usd": 1, "eur": "1"}, "eur: controls are in US dollars"),
+        ("planned", {"usd_per_hour": 1, "EUR_per_hour": 1}, "EUR_per_hour: controls are in US dollars"),
         ("silence", {"tem": "vision"}, "tem: no such match field"),
         ("silence", {"match": {"tem": "vision"}}, "tem: no such match field"),
         ("planned", {"usd_per_hour": 1, "tem": "vision"}, "tem: no such match field"),

@@ -1,6 +1,6 @@
 // Costs over time: by any level, against the time before, down to the jobs. Its whole state is in the address (costs/view.js).
 
-import { h, mark, say } from "../dom.js";
+import { h, mark, say, visible } from "../dom.js";
 import { get } from "../feed.js";
 import { duration, instant, stamp, zone } from "../format.js";
 import { go } from "../route.js";
@@ -117,6 +117,7 @@ export class Page {
     if (view.currency && found.rate) said.push(`${found.rate.currency} at the last rate by the end of this time: ${found.rate.words}; the chart and all else are dollars.`);
     else if (view.currency) said.push(view.component || level === "component" ? `Parts of the cost are dollars, not ${view.currency}.` : `No rate of ${view.currency} of the week by the end of this time is loaded: trainfare fx load FILE.`);
     if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
+    for (const gap of span.label_gaps ?? []) said.push(`Not in the amount: ${visible(gap)}.`);
     const beforeMs = 2 * view.fromMs - view.toMs;
     const began = Date.parse(span.first_hour);
     if (view.uncomparable) said.push(`Not compared: costs begin on ${at(began)} ${zone(began)}, there is no time before.`);

@@ -97,8 +97,9 @@ export class Page {
   forecast(found) {
     const { total, rows, by } = found;
     const said = found.left_h === 0 ? `${found.month} is over: it cost ${money(total.spent_usd)}.` : total.forecast_usd === null ? `${found.month}: ${money(total.spent_usd)} so far; no whole day has costs yet, so nothing is forecast.` : `${found.month} will have cost ${roughly(Number(total.forecast_usd))}, in four cases of five ${roughly(Number(total.low_usd))} to ${roughly(Number(total.high_usd))}. By ${plural(found.basis_days, "day")} and ${plural(found.earlier_forecasts, "earlier forecast")}; ${plural(found.left_h, "hour")} left.`;
-    const columns = columnsOf([LEVELS[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Spent"], ["Forecast"], ["Low (80 %)"], ["High (80 %)"], ["Budgets", "wide"]);
-    const cells = (name, each) => [name, dollars(each.spent_usd), dollars(each.forecast_usd), dollars(each.low_usd), dollars(each.high_usd), each.budgets.length ? each.budgets.map((one) => h("span", { class: "finance-budget" }, foreign(visible(one.budget)), ` ${money(one.limit_usd)}: ${HOLDS[one.holds] ?? "not known"} `)) : "–"];
+    const plans = Number(total.planned_usd) > 0;
+    const columns = columnsOf([LEVELS[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Spent"], ...(plans ? [["Planned"]] : []), ["Forecast"], ["Low (80 %)"], ["High (80 %)"], ["Budgets", "wide"]);
+    const cells = (name, each) => [name, dollars(each.spent_usd), ...(plans ? [dollars(each.planned_usd)] : []), dollars(each.forecast_usd), dollars(each.low_usd), dollars(each.high_usd), each.budgets.length ? each.budgets.map((one) => h("span", { class: "finance-budget" }, foreign(visible(one.budget)), ` ${money(one.limit_usd)}: ${HOLDS[one.holds] ?? "not known"} `)) : "–"];
     const made = table(columns, { caption: "Forecast of the month" });
     made.body.append(...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, found.partial ? foreign(`All of ${visible(found.partial)}`) : "All"), total), { class: "sum" }));
     return [h("p", {}, said), scroller("forecast", made.element), leftOut(found.left_out + Math.max(rows.length - SHOWN, 0), "forecast")];

@@ -40,7 +40,7 @@ def number(value: object) -> tuple[Decimal, bool]:
         raise BadValueError("expected a number")
     text = str(value)
     if _NUMBER.fullmatch(text) is None:
-        raise BadValueError(f"{shown(text)} is no number")
+        raise BadValueError(f"{shown(text)} is no number; write it as 1000.50")
     exact = Decimal(text)
     if abs(exact) >= NUMBER_LIMIT:
         raise BadValueError(f"{shown(text)} is {NUMBER_LIMIT:f} or more")

@@ -115,7 +115,7 @@ def _write_table(found: TeamStatement, stream: TextIO) -> None:
         write(Grid(("project", "jobs", "gpu_h", "charge_usd"), groups), OutputFormat.table, stream)
     stream.write("\n")
     jobs = [
-        (row.key[5], row.key[2], row.key[3], gpu_hours([row]), usd(row.charge_usd))
+        (row.subject, row.key[2], row.key[3], gpu_hours([row]), usd(row.charge_usd))
         for row in own[:_JOBS_SHOWN]
     ]
     write(Grid(("job", "project", "owner", "gpu_h", "charge_usd"), jobs), OutputFormat.table, stream)

@@ -170,7 +170,7 @@ def _story(found: TeamStatement, width: float) -> list[Any]:
             _grouped(groups, _PROJECTS, "projects"),
             (width - 300, 50, 80, 90, 80),
         )
-    jobs = [(drawn(row.key[5], 44), drawn(row.key[3], 24), gpu_hours([row]), row.charge_usd) for row in own]
+    jobs = [(drawn(row.subject, 44), drawn(row.key[3], 24), gpu_hours([row]), row.charge_usd) for row in own]
     story += _section(
         "Largest jobs", ("Job", "Owner", "GPU-hours", "USD"), _cut_jobs(jobs), (width - 290, 120, 80, 90)
     )

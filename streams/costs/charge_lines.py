@@ -205,35 +205,39 @@ class JobTotals:
 
     def __init__(self, metered: Iterable[Metered]) -> None:
         self._metered = metered
-        self._days: dict[int, dict[Recipient, list[int]]] = {}
-        self._found: dict[tuple[str, int, int], Mapping[Recipient, int]] = {}
+        self._days: dict[int, dict[tuple[str, Recipient], list[int]]] = {}  # by cloud, too
+        self._found: dict[tuple[str, int, int, str], Mapping[Recipient, int]] = {}
 
     def shares(self, line: ChargedLine, rule: AllocationRule) -> Mapping[Recipient, int]:
         """Who bears a line by its rule; empty: nobody was metered.
 
-        By cost or GPU time it is those who were metered on its days, else those of the whole month.
+        By cost or GPU time it is those who were metered on its days, else in the whole month, unless on another cloud.
         """
         if rule.shares:
             where = line.account, line.provider, line.service
             return {(SHARED, *where, team): share for team, share in rule.shares.items()}
         days = days_of(line)
-        key = (rule.split, min(days), max(days))
+        key = (rule.split, min(days), max(days), line.provider)
         found = self._found.get(key)
         if found is None:
             at = 0 if rule.split == COST else 1
-            found = self._found[key] = self._sums(at, range(key[1], key[2] + 1)) or self._sums(at, None)
+            of_days = self._sums(at, line.provider, range(key[1], key[2] + 1))
+            found = self._found[key] = of_days or self._sums(at, line.provider, None)
         return found
 
-    def _sums(self, at: int, span: range | None) -> dict[Recipient, int]:
+    def _sums(self, at: int, provider: str, span: range | None) -> dict[Recipient, int]:
         if not self._days:
             for each in self._metered:
-                used = self._days.setdefault(each.day, {}).setdefault((JOBS, each.job_id), [0, 0])
+                used = self._days.setdefault(each.day, {}).setdefault(
+                    (each.cloud, (JOBS, each.job_id)), [0, 0]
+                )
                 used[0] += each.usd_nano
                 used[1] += each.gpu_milli_ms
         sums: dict[Recipient, int] = defaultdict(int)
         for day in self._days if span is None else span:
-            for recipient, used in self._days.get(day, {}).items():
-                sums[recipient] += used[at]
+            for (cloud, recipient), used in self._days.get(day, {}).items():
+                if same_provider(cloud, provider):
+                    sums[recipient] += used[at]
         return {recipient: part for recipient, part in sums.items() if part > 0}
 
 

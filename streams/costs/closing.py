@@ -69,6 +69,12 @@ class ClosedRow(NamedTuple):
         """What it charges."""
         return self.amounts[-1]
 
+    @property
+    def subject(self) -> str:
+        """What it is about, for people: a job, or what a team bears without one."""
+        kind, service = self.key[0], self.key[-1]
+        return self.key[_KEY.index("job_id")] if kind == JOBS else f"{kind}: {service}"
+
     def named(self) -> dict[str, Any]:
         """The row by the names of its columns."""
         return {

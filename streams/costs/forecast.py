@@ -87,8 +87,14 @@ def _season(past: Hours, hours: NDArray[np.int64], weights: Hours, level: float)
 
 
 def spread(past: Hours) -> float:
-    """By how much days differ: the standard deviation of the last four weeks of days, a share of their mean at least."""
+    """By how much days differ: the standard deviation of the last four weeks of days, a share of their mean at least.
+
+    Who cost nothing in these weeks, and something before, is not certain: there it is that of all days that make the level.
+    """
     whole = past[len(past) % DAY_H :][-28 * DAY_H :]
+    if not whole.any() and len(past):
+        past = past[-HISTORY_H:]
+        whole = np.pad(past, (-len(past) % DAY_H, 0))
     days = whole.reshape(-1, DAY_H).sum(axis=1)
     return max(float(days.std()), _SPREAD_MIN * float(days.mean())) if len(days) else 0.0
 

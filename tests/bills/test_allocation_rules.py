@@ -152,6 +152,7 @@ def test_new_rules_are_due_and_a_closed_month_keeps_those_of_its_closing(books: 
     ]
     before = books.statement("speech", "2026-05").total_usd
     assert before == Decimal("11.5")  # a quarter of both
+    assert [row.subject for row in books.statement("speech", "2026-05").rows] == ["b"]
     assert books.statement("speech", "2026-05").record()["rules"]["allocation"][0] == "support"
     rules(store, books.folder, RULES.replace('"cost"', "{ speech = 1 }"), NOW_MS + 2)
     books.used("a", "2026-06", "1")
@@ -231,6 +232,8 @@ def test_the_command_loads_rules_allocates_and_says_what_each_took(tmp_path: Pat
         (row["team"], row["kind"], row["service"], row["charge_usd"]) for row in json.loads(asked.out)["rows"]
     ]
     assert found == [("speech", "shared", "RDS", "405"), ("vision", "shared", "RDS", "600")]
+    said = trainfare("statement", "--team", "speech", "--month", "2026-05", "--data", data).out
+    assert "shared: RDS" in said
     path.write_text(RULES.split('[[allocation]]\nname = "database"')[0], encoding="utf-8")
     assert "database: removed" in trainfare("allocation", "load", path, "--data", data).out
     asked = trainfare("chargeback", "--month", "2026-05", "--data", data, "--format", "json")

@@ -29,6 +29,15 @@ def test_what_is_steady_goes_on() -> None:
     assert rest.low < 1200 < rest.high
 
 
+@pytest.mark.parametrize("days", [28, 40])
+def test_who_cost_something_long_ago_alone_has_a_range(days: int) -> None:
+    """Its level is above 0, so its forecast is; the part of a day at the beginning is of no whole day."""
+    past = np.zeros(days * 24 + 14)
+    past[:10] = 1.0
+    rest = rest_of(past, 490_000, 720, (-1.6, 2.0))
+    assert rest.low < rest.expected < rest.high
+
+
 def test_hours_and_weekends_have_a_season() -> None:
     hours = 490_008 + np.arange(42 * 24)
     works = (hours % 24 >= 9) & (hours % 24 < 17) & ((hours // 24 + 3) % 7 < 5)

@@ -318,18 +318,18 @@ class Month:
             ("shared", *where, team): part for team, part in rule.shares.items()
         }
         for days in () if bear else (set(line.seconds()), self.days):
-            bear = bear or self.metered(days, rule.split)
+            bear = bear or self.metered(days, rule.split, line.provider)
         for recipient, part in share(line.amount, bear or {self.nobody(line): 1}, self.unit).items():
             self.put(line, recipient, part, "rule")
             for day, of_day in share(part, line.seconds(), self.unit).items():
                 if line.is_usage:
                     self.usage.append((line, day, recipient, of_day))
 
-    def metered(self, days: Container[date], split: str) -> dict[tuple[str, ...], Any]:
+    def metered(self, days: Container[date], split: str, provider: str) -> dict[tuple[str, ...], Any]:
         """What jobs were metered on some days, those of nothing left out."""
         sums: dict[tuple[str, ...], Any] = defaultdict(int)
         for use in self.uses:
-            if use.day in days:
+            if use.day in days and same(use.cloud, provider):
                 sums["jobs", use.job] += use.usd if split == "cost" else use.gpu_milli_ms
         return {name: amount for name, amount in sums.items() if amount}
 

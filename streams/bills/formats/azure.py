@@ -71,7 +71,7 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         category = "Adjustment"
         record.findings.note(f"lines of the unknown ChargeType {kind[:60]!r}: taken for adjustments")
     cost = record.cost("CostInBillingCurrency")
-    day = record.instant("Date")
+    day = record.us_day("Date")
     is_usage = category == "Usage"
     publisher = record.text("PublisherName")
     service = record.text("MeterCategory", "ConsumedService", "ProductName")
@@ -81,9 +81,9 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         "invoice_issuer_name": _MICROSOFT,
         "provider_name": _MICROSOFT,
         "publisher_name": publisher or _MICROSOFT,
-        "billing_period_start": record.instant("BillingPeriodStartDate"),
+        "billing_period_start": record.us_day("BillingPeriodStartDate"),
         # The last day of the period.
-        "billing_period_end": record.instant("BillingPeriodEndDate") + timedelta(days=1),
+        "billing_period_end": record.us_day("BillingPeriodEndDate") + timedelta(days=1),
         "charge_period_start": day,
         "charge_period_end": day + timedelta(days=1),
         "charge_category": category,

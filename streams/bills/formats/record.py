@@ -109,7 +109,7 @@ class BillRecord:
         return found
 
     def instant(self, *names: str) -> datetime:
-        """The same as an instant; `10/31/2026` is a day of the United States' form, as Azure writes it.
+        """The same as an instant.
 
         Raises:
             BadValueError: It is missing, or no instant.
@@ -118,11 +118,20 @@ class BillRecord:
         if found is None:
             raise values.BadValueError("is missing")
         if isinstance(found, str):
-            text = _ZONE.sub("", found.strip())
-            if parts := _US_DAY.fullmatch(text):
-                text = f"{parts[3]}-{int(parts[1]):02}-{int(parts[2]):02}"
-            found = text
+            found = _ZONE.sub("", found.strip())
         return datetime.fromtimestamp(values.instant_s(found), UTC)
+
+    def us_day(self, *names: str) -> datetime:
+        """The same where `10/31/2026` is a day of the United States' form, as Azure writes it; elsewhere it might be another day.
+
+        Raises:
+            BadValueError: It is missing, or no instant.
+        """
+        parts = _US_DAY.fullmatch(self.text(*names))
+        if parts is None:
+            return self.instant(*names)
+        day = f"{parts[3]}-{int(parts[1]):02}-{int(parts[2]):02}"
+        return datetime.fromtimestamp(values.instant_s(day), UTC)
 
     def month(self, *names: str) -> datetime:
         """The begin of a month such as 202610.

@@ -231,7 +231,10 @@ def test_the_command_loads_rules_allocates_and_says_what_each_took(tmp_path: Pat
     found = [
         (row["team"], row["kind"], row["service"], row["charge_usd"]) for row in json.loads(asked.out)["rows"]
     ]
-    assert found == [("speech", "shared", "RDS", "405"), ("vision", "shared", "RDS", "600")]
+    assert found == [
+        ("speech", "shared", "RDS", "405.000000000"),
+        ("vision", "shared", "RDS", "600.000000000"),
+    ]
     said = trainfare("statement", "--team", "speech", "--month", "2026-05", "--data", data).out
     assert "shared: RDS" in said
     path.write_text(RULES.split('[[allocation]]\nname = "database"')[0], encoding="utf-8")

@@ -173,7 +173,7 @@ class Meter:
             self._pace.start(options.now_ms())
             while not app.should_stop:
                 if await self._checkpoint_is_due(options) and not app.rebalancing and not app.should_stop:
-                    await shard_manager.tick()
+                    await shard_manager.tick(self._pace.snapshots_every)
 
         async def ticks() -> None:
             while options.tick_poll_ms is not None and not app.should_stop:

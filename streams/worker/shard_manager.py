@@ -228,14 +228,14 @@ class ShardManager:
 
     # -- storing -------------------------------------------------------------------------------------------
 
-    async def tick(self) -> None:
-        """Store what was metered since the last call, or retry what could not be stored."""
+    async def tick(self, snapshots_every: int = 1) -> None:
+        """Store what was metered since the last call, or retry what could not be stored; `snapshots_every`: see `checkpoint`."""
         for owned in self._accrual_schedule.due(self.owned.values(), self._options.now_ms()):
             owned.owe_open(self._options.as_of_ms())
-        stored = await self.checkpoint(open_attempts=False)
+        stored = await self.checkpoint(open_attempts=False, snapshots_every=snapshots_every)
         while stored and self._left_over():
             await asyncio.sleep(0)
-            stored = await self.checkpoint(open_attempts=False)
+            stored = await self.checkpoint(open_attempts=False, snapshots_every=snapshots_every)
         try:
             await self.ingest.fill_holes()
             await self._fence_late_rows()
@@ -253,12 +253,17 @@ class ShardManager:
                     self.checkpointer.alert_sink.resume_receipts()
                 return
 
-    async def checkpoint(self, *, open_attempts: bool) -> bool:
-        """Checkpoint all shards that need it; return False if it is not stored yet."""
+    async def checkpoint(self, *, open_attempts: bool, snapshots_every: int = 1) -> bool:
+        """Checkpoint all shards that need it; return False if it is not stored yet.
+
+        `snapshots_every`: so many checkpoints of a shard have one snapshot at least.
+        """
         if self.fault is not None:
             return False
         try:
-            stored = await self.checkpointer.run(lambda: self._due(open_attempts))
+            stored = await self.checkpointer.run(
+                lambda: self._due(open_attempts=open_attempts, snapshots_every=snapshots_every)
+            )
         except Exception as fault:  # noqa: BLE001 - a timer of Faust would swallow it and call again
             self.fail(fault)
             return False
@@ -300,7 +305,7 @@ class ShardManager:
                 raise self.fault
             await asyncio.sleep(1)
 
-    def _due(self, open_attempts: bool) -> Iterator[InFlightCheckpoint]:
+    def _due(self, *, open_attempts: bool, snapshots_every: int = 1) -> Iterator[InFlightCheckpoint]:
         """Yield checkpoints of the shards that are due, up to the size of one flight; the others come first in the next."""
         as_of_ms, weight_bytes = self._options.as_of_ms(), 0
         for owned in list(self.owned.values()):
@@ -313,7 +318,7 @@ class ShardManager:
                 continue
             if self._options.look_between_ticks:
                 owned.write_interim_rates(as_of_ms)
-            while (taken := owned.checkpoint(as_of_ms)) is not None:
+            while (taken := owned.checkpoint(as_of_ms, snapshots_every)) is not None:
                 weight_bytes += taken.size_bytes
                 self.owned[owned.number] = self.owned.pop(owned.number)  # moved to the end of the queue
                 yield taken

@@ -237,8 +237,8 @@ def commit_before_snapshot(patch: Patch) -> None:
     """Offsets are committed when a checkpoint is taken, whatever becomes of its rows and its snapshot."""
     due = ShardManager._due
 
-    def committed_first(self: ShardManager, open_attempts: bool) -> Iterator[InFlightCheckpoint]:
-        for taken in due(self, open_attempts):
+    def committed_first(self: ShardManager, **asked: Any) -> Iterator[InFlightCheckpoint]:
+        for taken in due(self, **asked):
             asyncio.ensure_future(self.checkpointer._commit([taken]))  # noqa: RUF006 - it ends with its process
             yield taken
 

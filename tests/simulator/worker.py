@@ -42,6 +42,7 @@ class Pace:
     bases_kept: int = 2
     sweep_after_ms: int = 30_000
     caught_up_bytes: int | None = None
+    snapshots_every: int = 1
 
 
 @dataclass
@@ -218,7 +219,7 @@ class Worker:
         while not self.stopping:
             await self.shard_manager.ingest.rest(self.pace.checkpoint_ms / 1000)
             if not self.rebalancing and not self.stopping:
-                await self.shard_manager.tick()
+                await self.shard_manager.tick(self.pace.snapshots_every)
 
     async def _ticks(self) -> None:
         while not self.stopping:

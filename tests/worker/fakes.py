@@ -155,13 +155,18 @@ class CountingShard:
         self.book = book
         return None
 
-    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+    def checkpoint(
+        self, as_of_ms: int, version: int, *, open_attempts: bool, rows_only: bool = False
+    ) -> Checkpoint:
         self.opened += open_attempts
         self.sampled_bytes = 0
         tables = {DEAD_LETTERS: dead_letter_table(self.refused, version)} if self.refused else {}
         self.refused = []
-        self.saved = self.state.next = dict(self.position.next)
-        return point(version, tables, msgspec.json.encode(self.state), dict(self.position.next))
+        self.state.next = dict(self.position.next)
+        if not rows_only:
+            self.saved = self.state.next
+        blob = b"" if rows_only else msgspec.json.encode(self.state)
+        return point(version, tables, blob, dict(self.position.next))
 
     def owe_books(self) -> None:
         """Its books are of no interest here."""

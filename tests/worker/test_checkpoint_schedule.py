@@ -158,3 +158,25 @@ def test_far_behind_the_end_of_a_log_nothing_is_late() -> None:
     pace.begins(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
 
     assert pace.late_ms(3_200, 0) == 0
+
+
+def test_a_busy_worker_stores_rows_more_often_than_snapshots_until_it_is_no_longer_busy() -> None:
+    pace = CheckpointSchedule(EVERY_MS, 0)
+    assert pace.snapshots_every == 1
+    pace.plan(0)
+    pace.begins(1_200, BUSY_BYTES_PER_S * 2)
+    assert pace.snapshots_every > 1
+
+    pace.begins(2_200, BUSY_BYTES_PER_S - 1)
+    assert pace.snapshots_every == 1
+
+
+def test_the_end_of_a_catch_up_has_a_snapshot() -> None:
+    pace = CheckpointSchedule(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
+    assert pace.snapshots_every > 1
+    pace.begins(1_200 + FLOOD_MS, FLOOD_BYTES_PER_S * 3, behind=False)
+    assert pace.snapshots_every == 1
+    pace.begins(1_200 + FLOOD_MS + BUSY_MS, BUSY_BYTES_PER_S * 2)
+    assert pace.snapshots_every > 1

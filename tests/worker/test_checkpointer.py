@@ -99,7 +99,7 @@ def test_flight_ends_when_it_is_heavy_and_the_other_shards_come_first_in_the_nex
 
 
 def _numbers(one: ShardManager) -> list[int]:
-    due: Iterator[object] = one._due(False)
+    due: Iterator[object] = one._due(open_attempts=False)
     return [taken.owned.number for taken in due]  # type: ignore[attr-defined]  # the order of shards is the point
 
 
@@ -215,3 +215,43 @@ def test_a_worker_that_is_out_stops_in_the_middle_of_a_flight() -> None:
 
     freezes: list[bool] = []
     asyncio.run(life(Freezing()))
+
+
+def test_rows_are_stored_each_time_a_snapshot_and_its_offsets_each_third_time() -> None:
+    class Noting(Member):
+        committed: ClassVar[list[Mapping[TP, int]]] = []
+
+        async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+            self.committed.append(dict(next_offsets))
+            return True
+
+    store, consumer = MemoryStore(), Noting()
+    topics = {TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}
+
+    def begun() -> ShardManager:
+        return ShardManager(
+            store, counting_shards(), lambda: consumer, ShardManagerOptions("t.", lambda: 0, lambda: 0)
+        )
+
+    async def go() -> None:
+        one = begun()
+        one.assigned(topics, 1)
+        await one.restore_missing()
+        for offset in range(7):
+            await one.ingest_batches(
+                LogBatch("gpu", 0, offset, offset + 1, [LogRecord(offset, 0, b"no number")])
+            )
+            await one.tick(3)
+            assert store.select(DEAD_LETTERS).num_rows == offset + 1
+        assert consumer.committed == [{TP("t.gpu", 0): 3}, {TP("t.gpu", 0): 6}]
+
+        other = begun()
+        other.assigned(topics, 2)
+        await other.restore_missing()
+        assert other.start_offsets(topics)[TP("t.gpu", 0)] == 6
+
+        await one.ingest_batches(LogBatch("gpu", 0, 7, 8, [LogRecord(7, 0, b"1")]))
+        assert await one.final_checkpoint()
+        assert consumer.committed[-1] == {TP("t.gpu", 0): 8}, "the last one has a snapshot"
+
+    asyncio.run(go())

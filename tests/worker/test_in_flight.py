@@ -33,8 +33,10 @@ class Plenty(CountingShard):
 
     left = 3
 
-    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
-        point = super().checkpoint(as_of_ms, version, open_attempts=open_attempts)
+    def checkpoint(
+        self, as_of_ms: int, version: int, *, open_attempts: bool, rows_only: bool = False
+    ) -> Checkpoint:
+        point = super().checkpoint(as_of_ms, version, open_attempts=open_attempts, rows_only=rows_only)
         self.left -= 1
         name = {"job_id": f"{self.number}-{self.left}", "shard": self.number, "version": version}
         tables = {BURN_RATES: rows(BURN_RATES, name), JOBS: rows(JOBS, name)}
@@ -63,7 +65,7 @@ async def fed(one: ShardManager, count: int) -> ShardManager:
 
 
 def numbers(one: ShardManager) -> list[int]:
-    due: Iterator[InFlightCheckpoint] = one._due(False)
+    due: Iterator[InFlightCheckpoint] = one._due(open_attempts=False)
     return [taken.owned.number for taken in due]
 
 
@@ -81,7 +83,7 @@ def test_a_shard_that_has_more_gives_it_to_the_same_flight_as_long_as_there_is_r
 def test_a_shard_that_left_meanwhile_gives_no_more() -> None:
     async def go() -> None:
         one = await fed(shard_manager(MemoryStore(), fill_flights=True), 1)
-        due = one._due(False)
+        due = one._due(open_attempts=False)
         assert next(due).owned.number == 0
         one.assigned(set(), 5)
         assert list(due) == []

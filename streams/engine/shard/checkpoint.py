@@ -46,7 +46,7 @@ class Checkpoint:
 
     `more`: rows are left over, so build another checkpoint before resting. `parent`: the version of the snapshot that
     this one increments. `root`: the oldest snapshot that a restore needs from now on. `frees`: `root` has changed, so
-    that older snapshots may be deleted.
+    that older snapshots may be deleted. `snapshot`: empty if these are rows only, which a later one includes.
     """
 
     shard: int
@@ -62,8 +62,12 @@ class Checkpoint:
     alerts: list[Alert]  # whose status changed, in order; to be sent once the tables are stored
 
 
-def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+def build_checkpoint(
+    shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool, rows_only: bool = False
+) -> Checkpoint:
     """Build the checkpoint of a shard; its rows count as booked from now on.
+
+    `rows_only`: leave the snapshot to a later checkpoint, unless a job leaves memory or there is none yet.
 
     Raises:
         ValueError: `version` is not above the shard's last version.
@@ -104,10 +108,10 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
         )
         shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
-    shard.snapshots.version = shard.snapshots.parent = version
-    blob = snapshot_writer.build_snapshot(shard)
+    shard.snapshots.version = version
+    shard.snapshots.is_behind_rows = rows_only and not leaving and root != 0
+    blob = b"" if shard.snapshots.is_behind_rows else _snapshot(shard)
     shard.samples.checkpointed()
-    shard.snapshots.next = dict(shard.position.next)
     rows = sum(table.num_rows for table in tables.values())
     alerts = shard.tracker.alerts.drain_changes()
     return Checkpoint(
@@ -118,11 +122,17 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
         frees=shard.snapshots.compaction.root != root,
         tables=tables,
         snapshot=blob,
-        next=shard.snapshots.next,
+        next=dict(shard.position.next),
         rows=rows,
         more=more,
         alerts=alerts,
     )
+
+
+def _snapshot(shard: ShardState) -> bytes:
+    """The snapshot under the version of the rows, from which the next one goes on."""
+    shard.snapshots.parent, shard.snapshots.next = shard.snapshots.version, dict(shard.position.next)
+    return snapshot_writer.build_snapshot(shard)
 
 
 def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:

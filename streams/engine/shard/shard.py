@@ -206,10 +206,14 @@ class Shard(ShardState):
 
     # -- storing -------------------------------------------------------------------------------------------
 
-    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
-        """Build what must be stored now: rows, snapshot, offsets."""
+    def checkpoint(
+        self, as_of_ms: int, version: int, *, open_attempts: bool, rows_only: bool = False
+    ) -> checkpoints.Checkpoint:
+        """Build what must be stored now: rows, snapshot (`rows_only`: if it cannot wait), offsets."""
         self.publish_samples()
-        return checkpoints.build_checkpoint(self, as_of_ms, version, open_attempts=open_attempts)
+        return checkpoints.build_checkpoint(
+            self, as_of_ms, version, open_attempts=open_attempts, rows_only=rows_only
+        )
 
     def owe_books(self) -> None:
         """Write the record accounting with the next checkpoint, even if nothing else changed."""
@@ -221,6 +225,7 @@ class Shard(ShardState):
         return bool(
             self.position.next
             != (self.due.books_next if open_attempts or self.due.books_owed else self.snapshots.next)
+            or self.snapshots.is_behind_rows
             or self.due.dirty_jobs
             or self.refused
             or self.ahead

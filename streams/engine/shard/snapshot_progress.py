@@ -17,6 +17,7 @@ class SnapshotProgress:
         self.version = 0  # version of the last rows
         self.parent = 0  # the version of the last snapshot
         self.next: dict[str, int] = {}  # the log position of the last snapshot, by topic
+        self.is_behind_rows = False  # whether rows were stored since then that the next one must include
         self.book = book  # the prices of the last snapshot
         self.changes = Changes()
         self.compaction = Compaction()

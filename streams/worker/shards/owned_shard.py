@@ -65,6 +65,7 @@ class OwnedShard:
     takeover: Takeover
     sweep_due_ms: int | None = None
     left_over: bool = False  # the last checkpoint could not hold everything
+    rows_only: int = 0  # checkpoints since the last one with a snapshot
     # Set when another worker may own the shard: a flight under way then stops before the snapshot.
     gone: bool = False
     repricing: bool = False  # archived jobs affected by a price change are not in memory yet
@@ -155,8 +156,12 @@ class OwnedShard:
         instant_ms, open_attempts = self._clock(as_of_ms)
         return self.left_over or self.shard.unsaved(instant_ms, open_attempts=open_attempts)
 
-    def checkpoint(self, as_of_ms: int) -> InFlightCheckpoint | None:
-        """Build the next checkpoint; return None if there is nothing to store."""
+    def checkpoint(self, as_of_ms: int, snapshots_every: int = 1) -> InFlightCheckpoint | None:
+        """Build the next checkpoint; return None if there is nothing to store.
+
+        `snapshots_every`: so many have one snapshot, and each accrual has one: what it changes of a job is short until
+        other changes of the job follow.
+        """
         if self.repricing:
             return None
         if not self.owes(as_of_ms):
@@ -164,7 +169,11 @@ class OwnedShard:
             self.open_as_of_ms, self.fed_bytes, self.kept_bytes = None, 0, 0
             return None
         instant_ms, open_attempts = self._clock(as_of_ms)
-        point = self.shard.checkpoint(instant_ms, self.versions.next(), open_attempts=open_attempts)
+        rows_only = not open_attempts and self.rows_only + 1 < snapshots_every
+        point = self.shard.checkpoint(
+            instant_ms, self.versions.next(), open_attempts=open_attempts, rows_only=rows_only
+        )
+        self.rows_only = 0 if point.snapshot else self.rows_only + 1
         self.left_over, self.fed_bytes, self.kept_bytes = point.more, 0, 0
         self.open_as_of_ms = instant_ms if point.more and open_attempts else None
         return InFlightCheckpoint(self, point)
@@ -188,7 +197,7 @@ class InFlightCheckpoint:
 
     @property
     def next(self) -> Mapping[str, int]:
-        """The offsets that may be committed once this is stored."""
+        """The offsets up to which the rows are complete; they may be committed once a snapshot with them is stored."""
         return self.checkpoint.next
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+#: While busy or catching up, so many checkpoints of a shard have one snapshot: the others are rows only, which a restart reads
+#: back. A busy shard then goes back a few seconds of its log, and a snapshot costs half as much as the rows of a second.
+_BUSY_SNAPSHOTS_EVERY: Final = 4
+_FLOOD_SNAPSHOTS_EVERY: Final = 3
 #: Above this read rate the interval is short: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
 BUSY_BYTES_PER_S: Final = 2**20
 #: Above this rate the worker is catching up: no fleet of one worker produces so much (a message of eight GPUs is 317
@@ -27,6 +31,8 @@ class CheckpointSchedule:
         self._began_ms = now_ms
         self.every_ms = interval_ms
         self.due_ms = now_ms
+        #: How many checkpoints of a shard have one snapshot; see `OwnedShard.checkpoint`.
+        self.snapshots_every = 1
         self._read_per_s = 0  # between the last two checkpoints
 
     def start(self, now_ms: int) -> None:
@@ -67,12 +73,14 @@ class CheckpointSchedule:
 
     def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
         """Record that a checkpoint of everything read since the last one begins, on time or early."""
-        self._read_per_s = self._per_s(now_ms, fed_bytes)
+        self._read_per_s, was_slow = self._per_s(now_ms, fed_bytes), self.is_slow
         if self._is_flood(now_ms, fed_bytes, behind=behind):
-            self.every_ms = self._flood_ms
+            self.every_ms, self.snapshots_every = self._flood_ms, _FLOOD_SNAPSHOTS_EVERY
         else:
             busy = self._read_per_s >= BUSY_BYTES_PER_S
             self.every_ms = self._busy_ms if busy else self._usual_ms
+            # The end of a catch-up has a snapshot, so that nobody catches up again.
+            self.snapshots_every = _BUSY_SNAPSHOTS_EVERY if busy and not was_slow else 1
         self._began_ms = now_ms
         self.due_ms = min(self.due_ms, now_ms)
 

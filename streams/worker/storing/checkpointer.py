@@ -178,7 +178,7 @@ class Checkpointer:
 
         1. Rows first: after a crash, the replay writes the same keys, and a new owner zeroes those without successor.
         2. Dead letters next: a crash after them publishes some twice, never none.
-        3. Snapshots last: the records behind them are never read again.
+        3. Snapshots last, of the shards that have one: the records behind them are never read again.
         """
         for extra in extras:
             if extra.table == DEAD_LETTERS and self._dead_letters is not None:
@@ -216,6 +216,7 @@ class Checkpointer:
                 Snapshot(taken.owned.number, point.version, point.parent, point.snapshot, point.root)
                 for taken in kept
                 for point in (taken.checkpoint,)
+                if point.snapshot
             ]
         )
         for taken in kept:
@@ -266,8 +267,12 @@ class Checkpointer:
             raise SinkBusy("the group has not answered for a session, others may own our shards")
 
     async def _commit(self, flight: Sequence[InFlightCheckpoint]) -> None:
-        """Commit offsets to Kafka, for lag monitors; a start never relies on them."""
-        self._owed |= {taken.owned.number: taken.next for taken in flight if not taken.owned.gone}
+        """Commit the offsets of snapshots to Kafka, for lag monitors; a start never relies on them."""
+        self._owed |= {
+            taken.owned.number: taken.next
+            for taken in flight
+            if taken.checkpoint.snapshot and not taken.owned.gone
+        }
         prefix = self._options.topic_prefix
         offsets = {
             TP(full_name(topic, prefix), number): offset
@@ -286,7 +291,8 @@ class Checkpointer:
     def _count(self, flight: Sequence[InFlightCheckpoint]) -> None:
         self.totals.checkpoints += 1
         for taken in flight:
-            self.totals.snapshots_ms[taken.owned.number] = self._options.now_ms()
+            if taken.checkpoint.snapshot:
+                self.totals.snapshots_ms[taken.owned.number] = self._options.now_ms()
             for name, rows in taken.checkpoint.tables.items():
                 self.totals.rows[name] = self.totals.rows.get(name, 0) + rows.num_rows
 

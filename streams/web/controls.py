@@ -169,9 +169,24 @@ class ControlEndpoint:
         check_control(asked, caller, self._standing(), None)
         return await self.append(record, caller)
 
-    def waiting(self) -> list[WaitingRequest]:
-        """What waits for a second person."""
-        return waiting(self._requests(), self._wall_ms())
+    def waiting(self, caller: Caller) -> list[WaitingRequest]:
+        """What waits for a second person, as far as it is within the bounds of the caller."""
+        found = waiting(self._requests(), self._wall_ms())
+        return [each for each in found if self._is_within(each, caller)]
+
+    def _is_within(self, found: WaitingRequest, caller: Caller) -> bool:
+        """Whether a request is of what the caller may see at all: one of another team is none."""
+        scope = CONTROL_SCOPES.get(str(found.control.get("kind")), Scope.LIMIT)
+        within = caller.within(scope)
+        if not within.is_bound(scope):
+            return True
+        if found.control.get("kind") in (ACTIONS, *self.confirms):
+            return False
+        try:
+            check_control(found.control, within, self._standing(), None)
+        except ApiError:
+            return False
+        return True
 
     def to_confirm(self, request_id: object, caller: Caller) -> WaitingRequest:
         """The request of an id, which the caller may confirm as far as who it is goes.
@@ -180,7 +195,7 @@ class ControlEndpoint:
             ApiError: None of this id waits, or the caller is not the second person.
         """
         found = to_confirm(self._requests(), request_id, caller, self._wall_ms())
-        if (found.id, found.until_ms) in self._confirmed:
+        if (found.id, found.until_ms) in self._confirmed or not self._is_within(found, caller):
             raise none_waits()  # this worker has written it, and has not read it back
         if not self._is_in_force(found.by):
             raise ApiError(403, f"{visible(found.by)} has ended since it asked: whoever wants it asks anew", "not_second")  # fmt: skip

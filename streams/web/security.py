@@ -49,6 +49,7 @@ OF_BOUND: Final = frozenset(
         "/v1/traces",
         "/v1/metrics",
         "/api/v1/controls",
+        "/api/v1/approvals",
         "/api/v1/sources",
         "/api/v1/whoami",
     }

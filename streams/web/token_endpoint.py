@@ -134,7 +134,7 @@ class TokenEndpoint:
         parameters(request, set())
         found = [
             {"id": each.id, "control": each.control, "by": each.by, "until_ms": each.until_ms}
-            for each in self._parts.controls.waiting()
+            for each in self._parts.controls.waiting(request[CALLER])
         ]
         return json_answer({"requests": found})
 

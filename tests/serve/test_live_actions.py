@@ -29,10 +29,10 @@ def test_it_waits_for_another_person_and_one_takes_it_back(running: Running) -> 
     assert (status, asked["kind"], asked["name"]) == (202, "request", "actions")
     assert "another person confirms" in asked["second_person"]
     waits(running, bob, "actions")
-    for token, code in ((ada, "not_second"), (lead, "beyond_token")):
+    for token, refusal in ((ada, (403, "not_second")), (lead, (404, "no_such_request"))):
         time.sleep(1.1)
         status, found = running.ask("POST", "/api/v1/approvals", token, {"id": "actions"})
-        assert (status, found["error"]["code"]) == (403, code)
+        assert (status, found["error"]["code"]) == refusal
     time.sleep(1.1)
     status, found = running.ask("POST", "/api/v1/approvals", bob, {"id": "actions"})
     assert (status, found["by"]) == (202, "token/ada, confirmed by token/bob")

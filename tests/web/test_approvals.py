@@ -62,7 +62,7 @@ def confirmed(
         (ADA, "", "viewer", 403, None),
         (ADA, "", "sender", 403, None),
         (ADA, "", "limiter", 403, None),
-        (ADA, "", "lead", 403, "beyond_token"),
+        (ADA, "", "lead", 404, "no_such_request"),
         (ADA, "", "gone", 401, None),
         (ADA, "", "old", 401, None),
         ("token/gone", "", "bob", 403, "not_second"),
@@ -128,7 +128,7 @@ def test_what_could_not_be_written_can_be_confirmed_again() -> None:
         ("person/bob", "/api/v1/act", "", 403, "who"),
         ("web.token", "/api/v1/act", "", 403, "who"),
         ("token/viewer", "/api/v1/act", "", 403, None),
-        ("token/lead", "/api/v1/act", "", 403, "beyond_token"),
+        ("token/lead", "/api/v1/act", "", 404, "no_such_request"),
     ],
 )
 def test_a_link_confirms_as_whoever_opens_it(
@@ -193,3 +193,28 @@ def test_other_fields_are_refused() -> None:
     requests = asked(SILENCE, ADA)
     ((status, _),), log = confirmed(requests, (PATH, {"id": id_of(requests), "by": "token/bob"}, "ada"))
     assert (status, log.records) == (400, [])
+
+
+@pytest.mark.parametrize(
+    ("control", "is_theirs"),
+    [
+        (STOP, True),
+        ({**STOP, "team": "speech"}, False),
+        ({k: v for k, v in STOP.items() if k != "team"}, False),
+        (SILENCE, False),
+        (LIVE, False),
+        ({"kind": "prices", "prices": []}, False),
+    ],
+)
+def test_who_is_bound_to_a_team_sees_and_confirms_what_is_of_it(
+    control: dict[str, Any], is_theirs: bool
+) -> None:
+    requests, log = asked(control, ADA), Kept()
+
+    async def work(client: Client) -> tuple[Any, int]:
+        listed = await client.get(PATH, headers=bearer("lead"))
+        return listed, (await post(client, PATH, {"id": id_of(requests)}, bearer("lead")))[0]
+
+    listed, status = served(None, work, wall_ms=WALL_MS, controls=log, filed=TOKENS, requests=requests)
+    assert (bool(listed["requests"]), status) == (is_theirs, 202 if is_theirs else 404)
+    assert bool(log.records) == is_theirs

@@ -47,8 +47,8 @@ from streams.worker.shards.ports import AlertSink
 
 logger = logging.getLogger(__name__)
 
-#: Nobody waits for a row or an alert, and each small insert is merged into the ones before it again.
-_CHECKPOINT_INTERVAL_MS: Final = 6_000
+#: Nobody waits for a row or an alert, and each small insert is merged into the ones before it again. Many rows are stored before.
+_CHECKPOINT_INTERVAL_MS: Final = 15_000
 #: Twice a worker's: few large inserts need few merges.
 _FLIGHT_MAX_BYTES: Final = 128 * 2**20
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is no other member to take over

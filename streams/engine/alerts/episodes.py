@@ -110,6 +110,10 @@ class Episodes:
         place = self._place.get(job_id)
         return place is not None and bool(self.lines["open"][place].any())
 
+    def fires(self, rule: int) -> bool:
+        """Whether an alert of a rule is firing."""
+        return bool(self._place) and bool(self.lines["open"][:, rule].any())
+
     def open_jobs(self, rules: Sequence[int]) -> list[str]:
         """The jobs with a firing alert of these rules."""
         is_open = set(np.flatnonzero(self.lines["open"][:, rules].any(axis=1)).tolist())

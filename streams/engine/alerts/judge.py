@@ -232,6 +232,10 @@ class Judge:
         """Whether no alert of the job fires, so that it may be left out of later ticks."""
         return not self._episodes.is_open(job_id)
 
+    def fires(self, rule: int) -> bool:
+        """Whether any alert of a rule fires."""
+        return self._episodes.fires(rule)
+
     def firing_jobs(self, rules: Collection[int] = range(len(NAMES))) -> list[str]:
         """The jobs with a firing alert of these rules, whether or not they have a curve."""
         return self._episodes.open_jobs(sorted(rules))

@@ -261,7 +261,7 @@ class BurnTracker:
                     self._chosen_ms = int(times_ms[-1])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
-        if idle or self._judge.firing_jobs((IDLE_GPUS,)):
+        if idle or self._judge.fires(IDLE_GPUS):
             mark_idle(figures.facts, times_ms, self._curves.turns, idle)
         views, held = partial(self._job_at, tracked), list[HeldRow]()
         known = self._dimensions.__getitem__, self._controls, self._profiles, views, held.append

@@ -390,6 +390,8 @@ def judge_jobs(
         calls.append((out[:count].copy(), shown[:count].copy()))
     if not calls:
         return out[:0], shown[:0]
+    if len(calls) == 1:
+        return calls[0]
     changes, episodes_then = zip(*calls, strict=True)
     return np.concatenate(changes), np.concatenate(episodes_then)
 

@@ -130,7 +130,7 @@ class PriceBook:
         if sum(len(history.revisions) for history in histories) > _FEW:
             winner = self.winner(context, component, kind, from_ms, until_ms)
             if winner is not None:
-                return _steps_of_one(winner, from_ms, until_ms)
+                return steps_of_one(winner, from_ms, until_ms)
             return _steps(asked, histories, from_ms, until_ms)
         found = _steps(asked, histories, BEGINNING_MS, NEVER_MS) if histories else _UNPRICED
         if len(self._answers) > _ANSWERS_AT_MOST:
@@ -146,6 +146,8 @@ class PriceBook:
         found = None if leader is None else self._histories.get(leader)
         if found is None or found.instants[0] > from_ms:
             return None
+        if found.revisions[0].gpu_type is None:
+            return found  # its match never changes
         names = (None, context[GPU_TYPE])
         return found if all(each.gpu_type in names for each in found.within(from_ms, until_ms)) else None
 
@@ -219,7 +221,7 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
     if len(histories) == 1 and histories[0].forms == {histories[0].revisions[0].form}:
         # A candidate may match by a form that only another book has.
         applies = applies_to(histories[0].revisions[0].form, asked)
-        return _steps_of_one(histories[0], from_ms, until_ms) if applies else ((from_ms, None),)
+        return steps_of_one(histories[0], from_ms, until_ms) if applies else ((from_ms, None),)
     steps: list[tuple[int, PriceRef | None]] = []
     for at_ms in (
         from_ms,
@@ -236,7 +238,7 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
     return tuple(steps)
 
 
-def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
+def steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
     """The steps of the usual case: one SKU whose match fields never change."""
     steps = [(max(each.effective_ms, from_ms), each.ref) for each in history.within(from_ms, until_ms)]
     return (*steps,) if steps and steps[0][0] == from_ms else ((from_ms, None), *steps)

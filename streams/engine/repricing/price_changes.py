@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from schemas.durations import MINUTE_MS
 from schemas.wire_types import MAX_INTERVAL_MS
-from streams.engine.pricing.book import PriceBook, clipped
+from streams.engine.pricing.book import PriceBook, clipped, steps_of_one
 from streams.engine.pricing.context import (
     Context,
     Payer,
@@ -58,6 +58,7 @@ class PriceChanges:
             (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
         )
         self._priced = {(component, kind) for component, kind, _ in self._forms}
+        self._kinds = [kind for kind in TIME_COMPONENTS if any(kind == priced for _, priced in self._priced)]
         self._labels = labels_named(self._forms)
         # By price fields and payer, which jobs share.
         self._of_time: dict[tuple[tuple[str | None, ...], Payer], tuple[Span, ...]] = {}
@@ -172,7 +173,7 @@ class PriceChanges:
             context = usage_context(values, payer.team, payer.project)
             known = self._of_time[key] = tuple(
                 span
-                for kind in TIME_COMPONENTS
+                for kind in self._kinds
                 for component, asked in time_parts(kind, context, payer.labels)
                 if (component, kind) in self._priced
                 for span in self._spans(asked, component, kind)
@@ -191,8 +192,12 @@ class PriceChanges:
 
     def _differs(self, key: tuple[Context, str, Kind], from_ms: int, until_ms: int) -> bool:
         before = self.old.winner(*key, from_ms, until_ms)
-        if before is not None and before is self.new.winner(*key, from_ms, until_ms):
-            return False  # none of the changed SKUs wins
+        after = None if before is None else self.new.winner(*key, from_ms, until_ms)
+        if before is not None and after is not None:
+            # It is one object if none of the changed SKUs wins.
+            return before is not after and (
+                steps_of_one(before, from_ms, until_ms) != steps_of_one(after, from_ms, until_ms)
+            )
         old, new = (
             clipped(book.steps(*key, from_ms, until_ms), from_ms, until_ms) for book in (self.old, self.new)
         )

@@ -36,24 +36,23 @@ def facts_of(
 
     `planned` is that of Expected; `breaks` are those of the job, as of any earlier time.
     """
-    details: list[object] = []
+    known = JobKnown(
+        job=job,
+        timelines=job.timelines(),
+        lines=lines,
+        thresholds={},
+        unpriced=unpriced,
+        planned=planned,
+        breaks=breaks,
+        details=[],
+        since_ms=since_ms,
+    )
     rows: list[Fact] = []
-    timelines = job.timelines()
     for number, rule in _ASKED:
         if not rule.listens:
-            known = JobKnown(
-                job=job,
-                timelines=timelines,
-                lines=lines,
-                thresholds=profile.thresholds(number),
-                unpriced=unpriced,
-                planned=planned,
-                breaks=breaks,
-                details=details,
-                since_ms=since_ms,
-            )
+            known.thresholds = profile.thresholds(number)
             rows += _rows(number, rule, known)
-    return JobFacts(tuple(rows), job.deadline_ms(), tuple(details))
+    return JobFacts(tuple(rows), job.deadline_ms(), tuple(known.details))
 
 
 def heard_rows(

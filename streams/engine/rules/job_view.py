@@ -87,7 +87,7 @@ class IdleSince(NamedTuple):
     is_first: bool = True  # no minute before it idled; False: they idle for as long as is looked back
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JobKnown:
     """A job as known at an instant.
 

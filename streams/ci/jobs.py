@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,8 @@ from streams.accounts.accelerators import is_accelerator
 _JOB_ID_BYTES: Final = 200
 #: States in which a job is not over.
 _OPEN: Final = frozenset({"queued", "started"})
+#: A runner's clock is less than that away from the one of its system.
+_SKEW: Final = timedelta(minutes=1)
 
 
 class CiGpus(NamedTuple):
@@ -61,6 +63,10 @@ def left_out(job: CiJob, gpus: Mapping[str, CiGpus]) -> LeftOut | None:
     times = dict(job.steps)
     if times.get("started") and any(at is None for kind, at in job.steps if kind not in _OPEN):
         return LeftOut("no_times", f"{job.job_id} is over, and nothing says when")
+    if begun := times.get("started"):
+        ends = [at for kind, at in job.steps if kind not in _OPEN and at is not None]
+        if ends and min(ends) < begun - _SKEW:
+            return LeftOut("no_times", f"{job.job_id} ends before it begins")
     return None
 
 

@@ -193,3 +193,15 @@ def test_gpus_that_kubernetes_does_not_count_are_named() -> None:
     account = cluster.batches[-1].account
     assert (account.reasons["gpu_annotation"], account.reasons["not_offered"]) == (1, 1)
     assert account.of_class(EntryClass.METERED) == {"": 1}
+
+
+def test_a_run_that_ends_before_it_starts_is_not_understood() -> None:
+    server = MlflowServer()
+    server.experiments = [{"experiment_id": "1", "name": "sft"}]
+    server.runs = [run("far", 0, -3600), run("near", 10, 8)]  # two machines' clocks
+    given = {"url": server.address, "since": "2026-09-01", "interval_s": 1}
+    try:
+        read = counted(accounted(open_mlflow(MlflowOptions.model_validate(given)), ray_ms(100)))
+    finally:
+        server.close()
+    assert read == {"no_times": 1, "metered": 1}

@@ -333,6 +333,8 @@ def test_gpus_by_the_name_of_the_job_and_of_none_that_is_not_named() -> None:
     [
         (of_github("in_progress", labels=["self-hosted", "8xA100"]), "unlisted_label", "ran on 8xA100; name its GPUs in runner_gpus"),
         (of_github("completed", conclusion="success"), "no_times", "is over, and nothing says when"),
+        (of_github("completed", conclusion="success", completed_at="2026-06-01T09:00:00Z"), "no_times", "ends before it begins"),
+        (of_github("completed", conclusion="cancelled", completed_at="2026-06-01T09:59:59Z"), None, ""),
         (of_github("in_progress", labels=["ubuntu-latest"]), None, ""),
         (of_github("completed", conclusion="cancelled", runner_name=None), None, ""),
     ],

@@ -36,6 +36,7 @@ _ID_BYTES: Final = 200
 _NOTHING: Final = object()
 #: What jobs report before and in between: without one of these an attempt still begins and ends as the record says.
 _IN_BETWEEN: Final = frozenset({"queued", "updated", "heartbeat", "checkpointed"})
+_ENDS: Final = frozenset({"completed", "failed", "cancelled", "preempted"})
 
 
 class Mapped(NamedTuple):
@@ -93,6 +94,10 @@ class RecordMap:
                         events.append(made)
             except MappingError as fault:
                 faults.append(fault)
+        for backwards in _backwards(events):
+            where = f"job {backwards.job_id}, attempt {backwards.attempt}"
+            faults.append(MappingError("out_of_range", where, "it ends before it begins"))
+            broken.append(backwards)
         if broken:
             # An attempt that only begins, or only ends, would be metered wrongly until the map is mended.
             events = [event for event in events if not any(each.has(event) for each in broken)]
@@ -114,6 +119,18 @@ class RecordMap:
                 "malformed_json", "", f"expected at most {self._max_depth} levels of nesting; see max_depth"
             )
         return record
+
+
+def _backwards(events: list[CollectedEvent]) -> list[_BrokenAttempt]:
+    """The attempts that a record lets end before they begin: they would cost nothing."""
+    begun: dict[tuple[object, object], int] = {}
+    ended: dict[tuple[object, object], int] = {}
+    for topic, value in events:
+        if topic is Topic.JOBS and value["type"] not in _IN_BETWEEN:
+            key = value["job_id"], value.get("attempt", 1)
+            kept = ended if value["type"] in _ENDS else begun
+            kept[key] = min(value["time_ms"], kept.get(key, value["time_ms"]))
+    return [_BrokenAttempt(*key) for key, at_ms in ended.items() if at_ms < begun.get(key, at_ms)]
 
 
 def _is_deeper(record: Any, levels: int) -> bool:

@@ -159,7 +159,9 @@ def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> d
 
 def account_for(run: TrackedRun, options: TrackerOptions, account: Account) -> None:
     """Account for a run whose events are made: one that is a job and names no GPUs costs nothing."""
-    if JOB_ID in run.tags or _gpus(run, options):
+    if JOB_ID not in run.tags and run.is_backwards:
+        account.not_understood("no_times", f"run {run.run_id} ends before it starts: it costs nothing")
+    elif JOB_ID in run.tags or _gpus(run, options):
         account.metered()
     elif run.uses_gpus:
         account.not_understood("unnamed_gpus", f"run {run.run_id}: its system metrics are of GPUs")

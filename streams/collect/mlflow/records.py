@@ -42,6 +42,7 @@ class TrackedRun(NamedTuple):
     tags: Mapping[str, str]
     metrics: Mapping[str, RunMetric]
     uses_gpus: bool = False  #: its system metrics name GPUs
+    is_backwards: bool = False  #: it was said to end before its start, and ends at that
 
     @property
     def is_live(self) -> bool:
@@ -109,6 +110,8 @@ class _ExperimentsAnswer(msgspec.Struct):
 
 
 Form = TypeVar("Form")
+#: Starts and ends may be of two machines, whose clocks differ by less.
+_SKEW_MS: Final = 60_000
 
 
 def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
@@ -180,6 +183,7 @@ def _run(run: _WireRun) -> TrackedRun:
         is_deleted=info.lifecycle_stage == "deleted",
         tags=tags,
         metrics={each.key: _metric(each) for each in run.data.metrics},
+        is_backwards=0 < end_ms < start_ms - _SKEW_MS,
         uses_gpus=any(name.startswith("system/gpu_") for name in names),
     )
 

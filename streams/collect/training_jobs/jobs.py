@@ -18,6 +18,7 @@ from streams.topics import Topic
 Instant = int | float | str | None
 _FIRST_S: Final = 946_684_800
 _GPUS_MAX: Final = 100_000
+_NO_ENDS: Final = frozenset({"queued", "allocated", "started"})
 _NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?\Z")
 
 
@@ -71,10 +72,13 @@ def untimed(job: TrainingJob) -> str:
     """What a job has not said that its cost follows from; empty where it has said all."""
     found = {step.type for step in job.steps}
     begun = found & {"allocated", "started"}
-    if job.state == "ended" and not found - {"queued", "allocated", "started"}:
+    if job.state == "ended" and not found - _NO_ENDS:
         return "is over, and nothing says when"
     if (job.state == "running" or "completed" in found) and not begun:
         return "holds instances, or did, and nothing says since when"
+    begun_ms = min((step.time_ms for step in job.steps if step.type in {"allocated", "started"}), default=0)
+    if any(step.time_ms < begun_ms for step in job.steps if step.type not in _NO_ENDS):
+        return "ends before it begins"
     return ""
 
 

@@ -240,7 +240,10 @@ def test_each_cause_has_one_remedy_that_names_this_collector_and_its_map(tmp_pat
     assert f"({REMEDIES['unit']})" in checked.one_line()
 
 
-@pytest.mark.parametrize("change", [{"terms": "leased"}, {"ended": "lost"}, {"from": "soon"}, {"slot": -1}])
+@pytest.mark.parametrize(
+    "change",
+    [{"terms": "leased"}, {"ended": "lost"}, {"from": "soon"}, {"slot": -1}, {"to": "2026-05-31T10:00:00Z"}],
+)
 def test_of_a_stay_that_cannot_begin_or_end_no_event_is_made(change: dict[str, Any]) -> None:
     line = json.loads(SAMPLE.read_text().splitlines()[0]) | change
     made, faults = RecordMap(Options.model_validate(table())).of_record(LINE, json.dumps(line).encode())

@@ -241,3 +241,34 @@ def test_the_command_loads_rules_allocates_and_says_what_each_took(tmp_path: Pat
     assert "database: removed" in trainfare("allocation", "load", path, "--data", data).out
     asked = trainfare("chargeback", "--month", "2026-05", "--data", data, "--format", "json")
     assert [row["kind"] for row in json.loads(asked.out)["rows"]] == ["unallocated"]
+
+
+def test_the_file_of_the_page_takes_the_lines_that_it_names(store: ClickHouseStore, tmp_path: Path) -> None:
+    """Support, NAT gateways of one account, and a tagged database from July on; not that database before."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "shared_lines.md").read_text(encoding="utf-8")
+    rules(store, tmp_path, page.split("```toml\n")[1].split("```")[0])
+    july = {
+        "BillingAccountId": "123456789012",
+        "BillingPeriodStart": "2026-07-01",
+        "BillingPeriodEnd": "2026-08-01",
+        "ChargePeriodStart": "2026-07-03",
+        "ChargePeriodEnd": "2026-07-04",
+    }
+    tagged = {"Tags": '{"app":"shared-db"}'}
+    Books(store, tmp_path).used("a", "2026-07", "30")
+    lines = [
+        billed("1", "AWS Support (Business)"),
+        billed("2", "EC2", ChargeDescription="$0.045 per NatGateway-Hours"),
+        billed("3", "RDS", **tagged),
+    ]
+    loaded(store, written(tmp_path / "may.csv", billed("10", "RDS", **tagged)))
+    loaded(store, written(tmp_path / "july.csv", *({**each, **july} for each in lines)))
+    for month in ("2026-05", "2026-07"):
+        allocate(OpenMonthStore(store), month, NOW_MS)
+    assert {(str(row[0]), str(row[3]), Decimal(str(row[5]))) for row in by_rule(store)} == {
+        ("", "", Decimal(10)),
+        ("support", "", Decimal(1)),
+        ("nat", "", Decimal(2)),
+        ("database", "vision", Decimal("1.8")),
+        ("database", "speech", Decimal("1.2")),
+    }

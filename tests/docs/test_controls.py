@@ -28,7 +28,7 @@ _BODY = re.compile(r"api/v1/controls.*? -d '(\{.*\})'", re.DOTALL)
 _SHELL = re.compile(r"'\$\(\(.*?\)\)'")
 _TABLES = re.compile(r"^\[\[(\w+)\]\]", re.MULTILINE)
 #: Tables of files that are no controls; tests of theirs load them.
-_OTHERS = {"commitment", "roles"}
+_OTHERS = {"allocation", "commitment", "roles"}
 
 
 def pages() -> Iterator[Path]:

@@ -26,6 +26,7 @@ _IN_ONE: Final = "job_id IN (SELECT job_id FROM jobs WHERE experiment = {experim
 LIST: Final = f"""
 SELECT j.experiment AS experiment, count() AS trials, countIf({_RATE} > 0) AS trials_live,
        countIf(j.state = 'completed') AS trials_completed, countIf(j.state = 'failed') AS trials_failed,
+       countIf(j.state = 'cancelled') AS trials_cancelled,
        sum(c.cost_usd) AS cost_usd, sum(c.lost_cost_usd) AS lost_cost_usd, sum({_RATE}) AS usd_per_hour_now,
        arraySlice(arraySort(groupUniqArray(8)(j.team)), 1, 8) AS teams,
        arraySort(groupUniqArrayArray(64)(mapKeys(j.quality))) AS qualities,

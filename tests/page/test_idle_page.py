@@ -57,6 +57,17 @@ def test_each_kind_says_its_dollars_since_when_whose_and_what_to_do(board: Board
     expect(page.get_by_role("link", name="fra-1").first).to_have_attribute("href", "#/job/fra-1")
 
 
+def test_a_long_list_shows_its_dearest_and_all_on_demand(board: Board, script: Script) -> None:
+    run = report()["forgotten"][0]
+    script.idle = report(forgotten=[{**run, "name": f"node-{number}"} for number in range(25)])
+    page = board("/#/idle").page
+    rows = page.get_by_role("region", name="Forgotten nodes", exact=True).locator("tbody tr:visible")
+    expect(rows).to_have_count(20)
+    page.get_by_role("button", name="Show all 25").click()
+    expect(rows).to_have_count(25)
+    expect(page.get_by_role("button", name="Show all 25")).to_have_count(0)
+
+
 def test_the_view_is_in_the_address(board: Board, script: Script) -> None:
     script.idle = report(by="node", rows=[])
     page = board("/#/idle?range=30d&by=node").page

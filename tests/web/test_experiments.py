@@ -50,6 +50,7 @@ def test_an_experiment_is_the_sum_of_its_trials(swept: ClickHouseStore) -> None:
         "trials_live": 3,
         "trials_completed": 2,
         "trials_failed": 0,
+        "trials_cancelled": 0,
         "cost_usd": "73.000000000",
         "usd_per_hour_now": "21.000000000",
         "qualities": ["accuracy", "loss"],

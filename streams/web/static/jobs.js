@@ -245,7 +245,9 @@ class Row {
     say(this.team, job.team || "", job.team || "");
     say(this.state, job.state || (job.sweep ? "several" : ""));
     mark(this.state, "data-state", job.state);
-    say(this.gpus, count(job.gpu_count));
+    // What is known by samples alone has said no number.
+    const unsaid = job.state === "metered" && !job.gpu_count;
+    say(this.gpus, unsaid ? "–" : count(job.gpu_count), unsaid ? "no event says how many; by samples alone" : "");
     say(this.kind, job.gpu_type || "");
     say(this.burn, money(job.usd_per_hour_now), exact(job.usd_per_hour_now));
     say(this.expected, LIVE.has(job.state) && Number(job.expected_usd_per_hour) > 0 ? `of ${money(job.expected_usd_per_hour)}` : "", exact(job.expected_usd_per_hour));

@@ -9,6 +9,7 @@ import { count, day, exact, instant, money, percent, plural } from "../format.js
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const SLOW_MS = 300;
+const SHOWN = 20;
 const SPANS = { "24h": "24 hours", "7d": "7 days", "30d": "30 days", month: "this month", all: "all there is" };
 const LEVELS = { cluster: "cluster", team: "team of the node", gpu_type: "GPU type", node: "node" };
 const FINDINGS = { provisioning_burst: "nodes came in a burst", node_type_half_full: "jobs hold half of it at most", job_under_half: "a job that works half of its GPUs at most" };
@@ -35,8 +36,18 @@ function panel(title, id, ...rest) {
   return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...rest);
 }
 
-function scroller(id, element) {
-  return h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": id }, element);
+/** The dearest rows of a table; the others are drawn on demand, so that one long list does not push the next parts away. */
+function scroller(id, made) {
+  const rest = [...made.body.children].slice(SHOWN);
+  for (const each of rest) each.hidden = true;
+  const around = h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": id }, made.element);
+  const all = h("button", { type: "button", class: "plain" }, `Show all ${count(made.body.children.length)}`);
+  all.addEventListener("click", () => {
+    for (const each of rest) each.hidden = false;
+    all.remove();
+    around.focus();
+  });
+  return [around, rest.length ? all : null];
 }
 
 const todo = (...words) => h("p", { class: "idle-do" }, h("b", {}, "What to do: "), ...words);
@@ -152,24 +163,24 @@ export class Page {
     const columns = [{ title: LEVELS[by].replace(/^./, (first) => first.toUpperCase()), class: "wide" }, { title: "Idle", class: "num" }, { title: "Idle share", class: "num" }, { title: "Used without a job", class: "num" }, { title: "Nodes cost", class: "num" }, { title: "Jobs paid", class: "num" }, { title: "Overcommitted", class: "num" }, { title: "Node-hours", class: "num" }];
     const made = table(columns, { caption: "What nodes cost, and what of it was idle" });
     made.body.append(...rows.map((each) => row(columns, [each[by] === "" ? h("span", { class: "dim" }, "not named") : text(each[by]), dollars(each.idle_cost_usd), percent(each.idle_ratio), dollars(each.unattributed_cost_usd), dollars(each.node_cost_usd), dollars(each.job_cost_usd), dollars(each.overcommitted_cost_usd), count(Number(each.paid_node_h))])));
-    return panel("Nodes", "idle-nodes", todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")), scroller("idle-nodes", made.element), leftOut(left.rows));
+    return panel("Nodes", "idle-nodes", todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")), ...scroller("idle-nodes", made), leftOut(left.rows));
   }
 
   forgotten({ forgotten, left_out: left }) {
     if (!forgotten.length) return panel("Forgotten nodes", "idle-forgotten", h("p", { class: "sub" }, "✓ No node was paid for a whole day on which nothing ran on it."));
-    return panel("Forgotten nodes", "idle-forgotten", todo("ask the team of the node whether it is needed, and terminate it; each day more costs the same again."), this.runs(forgotten, "idle-forgotten", "Nodes on which nothing ran"), leftOut(left.forgotten));
+    return panel("Forgotten nodes", "idle-forgotten", todo("ask the team of the node whether it is needed, and terminate it; each day more costs the same again."), ...this.runs(forgotten, "idle-forgotten", "Nodes on which nothing ran"), leftOut(left.forgotten));
   }
 
   unattributed({ unattributed, left_out: left }) {
     if (!unattributed.length) return panel("Use without a job", "idle-unattributed", h("p", { class: "sub" }, "✓ No GPU worked without a job."));
-    return panel("Use without a job", "idle-unattributed", todo("look at the processes on the node: a login without a job, or a scheduler whose jobs no ", h("a", { href: address("meter") }, "source"), " reports."), this.runs(unattributed, "idle-unattributed", "Nodes that worked without a job"), leftOut(left.unattributed));
+    return panel("Use without a job", "idle-unattributed", todo("look at the processes on the node: a login without a job, or a scheduler whose jobs no ", h("a", { href: address("meter") }, "source"), " reports."), ...this.runs(unattributed, "idle-unattributed", "Nodes that worked without a job"), leftOut(left.unattributed));
   }
 
   runs(found, id, caption) {
     const columns = [{ title: "Node", class: "wide" }, { title: "Cost", class: "num" }, { title: "Since", class: "fix" }, { title: "Last day", class: "fix" }, { title: "Days", class: "num" }, { title: "Team", class: "" }, { title: "What", class: "wide" }];
     const made = table(columns, { caption });
     made.body.append(...found.map((each) => row(columns, [text(each.name), dollars(each.cost_usd), each.since, each.until, count(each.days), each.team ? text(each.team) : h("span", { class: "dim" }, "not named"), text(each.detail)])));
-    return scroller(id, made.element);
+    return scroller(id, made);
   }
 
   lost({ lost, left_out: left }) {
@@ -177,7 +188,7 @@ export class Page {
     const columns = [{ title: "Job", class: "wide" }, { title: "Lost", class: "num" }, { title: "Of it by retries", class: "num" }, { title: "Attempts", class: "num" }, { title: "Why they ended", class: "" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that lost work" });
     made.body.append(...lost.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(each.lost_cost_usd), dollars(each.retry_cost_usd), count(Number(each.attempts)), text(each.reasons.map((reason) => reason.replaceAll("_", " ") || "not named").join(", ")), foreign(owner(each)), this.hours(each)])));
-    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."), scroller("idle-lost", made.element), leftOut(left.lost));
+    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."), ...scroller("idle-lost", made), leftOut(left.lost));
   }
 
   hollow({ hollow }) {
@@ -185,7 +196,7 @@ export class Page {
     const columns = [{ title: "Job", class: "wide" }, { title: "About so much did nothing", class: "num" }, { title: "GPU cost", class: "num" }, { title: "Productive", class: "num" }, { title: "Sampled GPU-hours", class: "num" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that worked less than half of their GPUs" });
     made.body.append(...hollow.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), h("span", { class: "money" }, `≈ ${money(Number(each.gpu_cost_usd) * (1 - each.productive_ratio))}`), dollars(each.gpu_cost_usd), percent(each.productive_ratio), count(each.sampled_gpu_h), foreign(owner(each)), this.hours(each)])));
-    return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "By samples, of at least one GPU-hour: the productive share of what was sampled stands for all of it."), todo("give the job fewer GPUs or a larger batch; see what it waits for (data, other ranks)."), scroller("idle-hollow", made.element));
+    return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "By samples, of at least one GPU-hour: the productive share of what was sampled stands for all of it."), todo("give the job fewer GPUs or a larger batch; see what it waits for (data, other ranks)."), ...scroller("idle-hollow", made));
   }
 
   findings({ findings, left_out: left }) {
@@ -193,7 +204,7 @@ export class Page {
     const columns = [{ title: "Finding", class: "" }, { title: "Of", class: "wide" }, { title: "When", class: "fix" }, { title: "Cost", class: "num" }, { title: "What", class: "wide" }];
     const made = table(columns, { caption: "More to look at" });
     made.body.append(...findings.map((each) => row(columns, [FINDINGS[each.finding] ?? each.finding.replaceAll("_", " "), text(each.name || "not named"), each.period === "all" ? "all the time" : each.period, each.cost_usd === null ? "–" : dollars(each.cost_usd), text(each.detail)])));
-    return panel("More to look at", "idle-findings", scroller("idle-findings", made.element), leftOut(left.findings), h("p", {}, h("a", { href: address("query", { sql: FINDINGS_SQL }) }, "Open in Query")));
+    return panel("More to look at", "idle-findings", ...scroller("idle-findings", made), leftOut(left.findings), h("p", {}, h("a", { href: address("query", { sql: FINDINGS_SQL }) }, "Open in Query")));
   }
 
   hours({ first_hour: first, last_hour: last }) {

@@ -124,7 +124,7 @@ def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> l
         spent += node.cost_nano
         # "what works for no job on it is told of by `forgotten_node`"
         stray = _stray_nano(costs, node)
-        if stray is None or stray < thresholds.get("told_stray_nano", 2 * 10**9):
+        if stray is None or stray < thresholds.get("named_stray_nano", 2 * 10**9):
             idle += max(node.cost_nano - used, 0)
     most = exact(thresholds.get("idle_ratio", 0.05)) * spent
     holds = idle > most and idle >= exact(thresholds.get("least_usd", 1)) * 10**9
@@ -178,7 +178,10 @@ def _stray_nano(costs: Costs, node: NodeHour) -> int | None:
 
 
 def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> list[Held]:
-    """ "10 or more new nodes of a type in a cluster, and ten times the usual": the mean of the hours of the week before."""
+    """ "10 or more new nodes of a type in a cluster, beyond as many as went in the hour or the one before, and ten times the usual".
+
+    The usual: the mean of the hours of the week before.
+    """
     hour_ms = end_ms - HOUR_MS
     found: list[Held] = []
     if _comes_up(costs, end_ms):
@@ -192,9 +195,24 @@ def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> lis
         ]
         new = begun.count(hour_ms)
         before = sum(hour_ms - WEEK_HOURS * HOUR_MS <= each < hour_ms for each in begun)
-        if new >= 10 and new * WEEK_HOURS >= 10 * before:
+        gone = sum(
+            1
+            for node in costs.nodes
+            if (node.cluster, node.instance_type) == (cluster, instance_type) and _goes(costs, node, hour_ms)
+        )
+        if new >= 10 + gone and new * WEEK_HOURS >= 10 * before:
             found.append(Held(Subject("fleet", f"{cluster}/{instance_type}"), nodes=new, of_nano=before))
     return found
+
+
+def _goes(costs: Costs, node: NodeHour, hour_ms: int) -> bool:
+    """Whether the node's row shows that it ceased to be paid in this hour, after one that was paid, or in the one before."""
+    paid = {
+        other.hour_ms: other.paid_ms for other in costs.nodes if other.node == node.node and other.paid_ms
+    }
+    if node.hour_ms == hour_ms:
+        return hour_ms - HOUR_MS in paid and 0 < node.paid_ms < HOUR_MS
+    return node.hour_ms == hour_ms - HOUR_MS and node.paid_ms > 0 and hour_ms not in paid
 
 
 def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
@@ -256,7 +274,7 @@ def holding(costs: Costs, end_ms: int, records: Iterable[Json]) -> set[tuple[str
         if rule == "unallocated":
             is_told, of_strays = _settings("forgotten_node", wanted)
             least = exact(of_strays.get("stray_usd", 2)) * 10**9
-            thresholds["told_stray_nano"] = float(least) if is_told else float("inf")
+            thresholds["named_stray_nano"] = float(least) if is_told else float("inf")
         if enabled:
             found |= {(rule, held.subject) for held in judge(costs, end_ms, thresholds)}
     return found

@@ -257,29 +257,14 @@ def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
 
 def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     same = ("shared_cause", "rule", "severity", "subject_kind", "subject_name", "owner", "team", "project")
-    for *values, started_ms, resolved_ms, nano, ticket_ms, page_ms, stood_ms in read(
-        shelf,
-        ALERTS,
-        *same,
-        "started",
-        "resolved",
-        "opened_usd_per_hour",
-        "ticket_since",
-        "page_since",
-        "stood_since",
-    ):
-        row = dict(zip(same, values, strict=True))
+    instants = ("started", "resolved", "ticket_since", "page_since", "stood_since")
+    names = ("started_ms", "resolved_ms", "ticket_ms", "page_ms", "stood_ms")
+    for *values, nano in read(shelf, ALERTS, *same, *instants, "opened_usd_per_hour"):
+        row = dict(zip((*same, *names), values, strict=True))
         from_ms = bound["from_ms" if row["subject_kind"] == "job" else "named_from_ms"]
         is_asked = row["shared_cause"] or row["rule"] in bound["standstill"]
-        if is_asked and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
-            when = {
-                "started_ms": started_ms,
-                "resolved_ms": resolved_ms,
-                "ticket_ms": ticket_ms,
-                "page_ms": page_ms,
-                "stood_ms": stood_ms,
-            }
-            yield {**row, **when, "nano_per_hour": nano}
+        if is_asked and row["rule"] != "incident" and from_ms <= row["started_ms"] < bound["to_ms"]:
+            yield {**row, "nano_per_hour": nano}
 
 
 def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
@@ -425,7 +410,7 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
                     "stray_node": "", "last_job": "", "stray_gpus": 0, "stray_nodes": 0, "stray_nano": 0,
                 },
                 "provisioning_burst": {
-                    "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
+                    "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0, "gone_nodes": 0,
                 },
                 "unsampled_gpus": {
                     "job_id": held.subject.name, "cluster": held.cluster, "gpus": held.of_nano / 1000 / HOUR_MS,

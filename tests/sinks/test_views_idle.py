@@ -187,6 +187,23 @@ def test_many_new_nodes_in_an_hour_are_a_burst(
     assert found == ([{"nodes": now}] if burst else [])
 
 
+@pytest.mark.parametrize(("more", "burst"), [(9, False), (10, True)])
+def test_new_nodes_in_place_of_those_that_went_are_no_burst(
+    store: ClickHouseStore, more: int, burst: bool
+) -> None:
+    """Twelve went: seven at the end of the hour before, five within the hour."""
+    whole = {"paid_ms": 3_600_000}
+    stays = [{**hour(f"g{number}", clock, 9), **whole} for number in range(9) for clock in (1, 2, 3)]
+    gone = [{**hour(f"a{number}", 1, 9), **whole} for number in range(12)]
+    gone += [{**hour(f"a{number}", 2, 9), "paid_ms": 60_000} for number in range(5)]
+    new = [hour(f"n{number}", 2, 9) for number in range(12 + more)]
+    store.insert(NODE_HOURS, rows(NODE_HOURS, *stays, *gone, *new), "hours")
+    found = dicts(
+        store, "SELECT nodes, gone_nodes FROM provisioning_bursts WHERE hour = '2026-03-09 02:00:00'"
+    )
+    assert found == ([{"nodes": 12 + more, "gone_nodes": 12}] if burst else [])
+
+
 def test_right_sizing_names_jobs_and_types_of_nodes_that_use_half_or_less(idle: ClickHouseStore) -> None:
     idle.insert(JOBS, rows(JOBS, {"job_id": "a", "team": "red"}), "jobs")
     usage = [

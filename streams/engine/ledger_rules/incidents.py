@@ -130,9 +130,9 @@ def _opening(
         return (), False
     cause, jobs = known[0].cause, of.thresholds["jobs"]
     if is_standstill(cause):
-        told_ms = None if fires is None else fires.stood_ms
-        untold = (each for each in known if not stands_with(each.stood_ms, told_ms))
-        return stand_together_at(untold, at_ms, jobs), False
+        firing_ms = None if fires is None else fires.stood_ms
+        others = (each for each in known if not stands_with(each.stood_ms, firing_ms))
+        return stand_together_at(others, at_ms, jobs), False
     if any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms):
         return (), False
     recent = [each for each in known if each.started_ms >= at_ms - TOGETHER_MS]

@@ -75,7 +75,7 @@ def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
     )  # fmt: skip
 
 
-def told_stray_nano(of: LedgerSettings) -> int:
+def named_stray_nano(of: LedgerSettings) -> int:
     """From which nano-dollars of an hour GPUs of a node that worked for no job open an alert."""
     return round(of.thresholds["stray_usd"] * NANO_PER_USD) if of.enabled else MAX_COST_NANO
 

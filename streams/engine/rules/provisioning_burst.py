@@ -12,7 +12,7 @@ from streams.engine.rules.rule import PAGE, HourlyRule, Margin, from_threshold_o
 
 _NAME: Final = "provisioning_burst"
 SQL: Final = f"""
-SELECT {END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts
+SELECT {END}, cluster, instance_type, nodes, usual_nodes, gone_nodes FROM provisioning_bursts
 WHERE {IN} AND {AFTER_FIRST} AND NOT {in_named_group("cluster", "instance_type")}"""
 
 
@@ -30,7 +30,9 @@ def margins(_of: Mapping[str, float], row: Mapping[str, Any]) -> list[Margin]:
     """Return how far a row of the query is beyond the thresholds."""
     usual = float(row["usual_nodes"])
     return [
-        from_threshold_on("new nodes of the type in the hour", row["nodes"], 10),
+        from_threshold_on(
+            "new nodes of the type in the hour, beyond those that went", row["nodes"] - row["gone_nodes"], 10
+        ),
         from_threshold_on("those / the usual", row["nodes"] / usual if usual else 1e6, 10),
     ]
 
@@ -40,7 +42,8 @@ RULE: Final = HourlyRule(
     title="Burst of new nodes",
     severity=PAGE,
     about="`fleet`",
-    holds="10 or more new nodes of a type in a cluster, and ten times the usual ([`provisioning_bursts`](views.md#provisioning_bursts))",
+    holds="10 or more new nodes of a type in a cluster, beyond as many as went in the hour or the one before, and ten times the usual"
+    " ([`provisioning_bursts`](views.md#provisioning_bursts))",
     runbook="ledger_rules.md#rules-across-jobs",
     yields_to=("empty_group",),
     thresholds={},

@@ -14,7 +14,7 @@ from streams.engine.rules.wording import nano_of
 _NAME: Final = "unallocated"
 SQL: Final = f"""
 SELECT {END}, sum(node_usd) AS usd, sumIf(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9)
-    - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9)), stray_nano < {{told_stray_nano:Int64}}) AS idle_usd
+    - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9)), stray_nano < {{named_stray_nano:Int64}}) AS idle_usd
 FROM
 (
     SELECT w.*, {STRAY_NANO} AS stray_nano

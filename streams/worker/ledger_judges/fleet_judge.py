@@ -251,7 +251,7 @@ class FleetJudge:
         there = self._is_there(bound)
         found = list(self._team_burn(controls, bound)) if there["jobs"] else []
         of_nodes = settings_of(forgotten_node.RULE.name, controls.fleet_rules)
-        bound = {**bound, "told_stray_nano": forgotten_node.told_stray_nano(of_nodes)}
+        bound = {**bound, "named_stray_nano": forgotten_node.named_stray_nano(of_nodes)}
         for rule in HOURLY_RULES:
             settings = settings_of(rule.name, controls.fleet_rules)
             if settings.enabled and there[rule.needs]:

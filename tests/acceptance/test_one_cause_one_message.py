@@ -28,6 +28,7 @@ class Story:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self.alerts: list[Any] = []  # that the replay gave
         self.put("prices", 0, **PRICE)
 
     def put(self, topic: str, minute: float, **value: Any) -> None:
@@ -51,7 +52,8 @@ class Story:
     def told(self, directory: Path) -> list[tuple[str, str, int]]:
         """(rule, subject, minute) of each message."""
         with judged(sorted(self._events, key=lambda each: each[0]), directory / "log.jsonl.gz") as run:
-            return [*_sent(run.backtest.alerts)]
+            self.alerts = [*run.backtest.alerts]
+            return [*_sent(self.alerts)]
 
 
 def _sent(alerts: Iterable[Any]) -> Iterable[tuple[str, str, int]]:
@@ -238,4 +240,56 @@ def test_a_dear_loop_of_hours_is_one_page_at_the_second_failure(
 def test_a_dear_job_that_goes_on_from_its_checkpoints_after_each_failure_is_no_loop(tmp_path: Path) -> None:
     story = Story()
     _fails_each_two_hours(story, ["llama"], saves=True)
+    assert story.told(tmp_path) == []
+
+
+def _some_work(story: Story, job_id: str, minutes: range, node: str, working: int) -> None:
+    """The first GPUs of eight of a node work, the others do nothing."""
+    for minute in minutes[::5]:
+        story.put("jobs", minute + 4, job_id=job_id, type="heartbeat")
+        use = [0.9] * working + [0.0] * (8 - working)
+        gpus = [str(gpu) for gpu in range(8)]
+        sample = {"node": node, "interval_ms": 5 * MINUTE_MS, "gpus": gpus, "util_ratio": use}
+        story.put("gpu", minute + 5, job_id=job_id, **sample)
+
+
+@pytest.mark.parametrize(
+    ("working", "said", "minute"),
+    [(7, "1 of 16 GPUs unused for 2 h", 180), (2, "", 0)],
+    ids=["one", "most of a node are for straggler"],
+)
+def test_gpus_of_a_node_that_does_the_rest_of_the_work_are_told_by_their_names(
+    tmp_path: Path, working: int, said: str, minute: int
+) -> None:
+    story = Story()
+    story.start(0, "wide", "n0", gpu_count=16, nodes={"n0": 8, "n1": 8})
+    _some_work(story, "wide", range(420), "n0", 8)
+    _some_work(story, "wide", range(60), "n1", 8)
+    _some_work(story, "wide", range(60, 420), "n1", working)
+    ((rule, subject, at),) = story.told(tmp_path)
+    assert (rule, subject) == ("idle_gpus" if said else "straggler", "wide")
+    if said:
+        assert minute <= at < minute + 10
+        (alert,) = story.alerts
+        assert alert.summary.startswith(
+            "wide leaves 1 of 16 GPUs unused for 2 h: GPU 7 of node n1 did nothing since 09:00 UTC;"
+        )
+
+
+def test_a_job_that_uses_two_of_the_eight_gpus_that_it_asked_for_is_one_ticket(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "asks", "n0")
+    _some_work(story, "asks", range(420), "n0", 2)
+    ((rule, _, minute),) = story.told(tmp_path)
+    assert rule == "idle_gpus"
+    assert 120 <= minute < 130
+    assert "6 of 8 GPUs unused" in story.alerts[0].summary
+
+
+def test_gpus_that_take_turns_of_an_hour_and_a_half_are_not_unused(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "turns", "n0")
+    for begin in range(0, 600, 120):
+        _some_work(story, "turns", range(begin, begin + 90), "n0", 4)
+        _some_work(story, "turns", range(begin + 90, begin + 120), "n0", 8)
     assert story.told(tmp_path) == []

@@ -20,7 +20,7 @@ from tests.oracle.compute import last_said
 from tests.oracle.controls import asked, dimensions_of, matches, nano, period
 from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.held import Held
-from tests.oracle.idle import IdleView, UsedByNode, idle_part, idles, used_by_node
+from tests.oracle.idle import IdleView, UsedByGpu, UsedByNode, idle_part, idles, used_by_gpu, used_by_node
 from tests.oracle.intake import JobLog, attempt_of
 from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
@@ -84,6 +84,7 @@ class Burn:
     settings: Settings
     held: list[tuple[int, int, int]]  # (from, until, thousandths of a GPU) by its events
     used: UsedByNode
+    gpus: UsedByGpu
     interactive: bool  # by its label
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
@@ -219,7 +220,7 @@ class Burn:
         limits = self.settings["idle_gpus"].thresholds
         return IdleView(
             end_ms, self.used, since_ms, self.cost.until, SCALE, self.held, limits, self.interactive,
-            [(each.start_ms, each.end_ms) for each in self.attempts.suspended],
+            [(each.start_ms, each.end_ms) for each in self.attempts.suspended], self.gpus,
         )  # fmt: skip
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
@@ -367,6 +368,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         settings=settings,
         held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],
         used=used_by_node(log.samples),
+        gpus=used_by_gpu(log.samples),
         interactive=(last_said(log.events).get("labels") or {}).get("interactive", "").lower()
         not in ("", "false", "no", "0"),
     )

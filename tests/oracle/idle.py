@@ -34,6 +34,20 @@ def used_by_node(samples: Iterable[Sample]) -> UsedByNode:
     }
 
 
+#: (attempt, node, GPU) -> its samples: first and last second, and thousandths of work.
+UsedByGpu = Mapping[tuple[int, str, str], Sequence[tuple[int, int, int]]]
+
+
+def used_by_gpu(samples: Iterable[Sample]) -> UsedByGpu:
+    """What each GPU did."""
+    found: dict[tuple[int, str, str], list[tuple[int, int, int]]] = defaultdict(list)
+    for sample in samples:
+        for gpu, permille in sample.permille.items():
+            if sample.first_s < sample.end_s:
+                found[sample.attempt, sample.node, gpu].append((sample.first_s, sample.end_s, permille))
+    return found
+
+
 class IdleView(NamedTuple):
     """A job up to an instant: its use, since when it is paid, what it had cost by when, and what it held."""
 
@@ -46,6 +60,7 @@ class IdleView(NamedTuple):
     limits: Mapping[str, Fraction]
     interactive: bool
     suspended: Sequence[tuple[int, int]] = ()
+    gpus: UsedByGpu = {}  # noqa: RUF012 - nobody changes it
 
     @property
     def end(self) -> int:
@@ -99,21 +114,61 @@ class IdleView(NamedTuple):
         return 30
 
 
-def idles(view: IdleView) -> bool:
-    """Whether the rule holds."""
+def _is_long(view: IdleView) -> bool:
     blocks = view.idle_blocks()
     usual = min(3 * view.longest_phase(view.end - BLOCK * blocks), 2 * 180)
     if blocks >= view.wait and 2 * BLOCK * blocks >= usual and view.covered(view.end - BLOCK * view.wait):
         lo = view.end - BLOCK * blocks
         sampled, productive = view.sums(lo, view.end)
         idle = Fraction(view.cost(lo) * (sampled - productive), sampled)
-        if idle >= view.limits["least_usd"] * 10**9 * view.scale:
-            return True
-    return blocks > 0 and not view.interactive and _fallen(view)
+        return idle >= view.limits["least_usd"] * 10**9 * view.scale
+    return False
+
+
+def idles(view: IdleView) -> bool:
+    """Whether the rule holds."""
+    blocks = view.idle_blocks()
+    if _is_long(view):
+        return True
+    if blocks > 0 and not view.interactive and _fallen(view):
+        return True
+    return _is_unused(view)
+
+
+def _unused(view: IdleView) -> tuple[list[tuple[str, str]], int, int]:
+    """ "Single GPUs of it did nothing for 2 h while others worked": which, of how many, and since which second."""
+    end_s = view.end * 60
+    there = {key: spans for key, spans in view.gpus.items() if max(b for _, b, _ in spans) - 1 >= end_s - 600}
+    newest = max((attempt for attempt, _, _ in there), default=0)
+    worked = {
+        (node, gpu): max([spans[0][0], *(b for _, b, permille in spans if permille >= 20)])
+        for (attempt, node, gpu), spans in there.items()
+        if attempt == newest
+    }
+    nodes = {node for node, _ in worked}
+    rest = [key for key, at_s in worked.items() if at_s <= end_s - view.limits["gpu_minutes"] * 60]
+    for node in nodes if len(nodes) > 1 else ():
+        if 2 * sum(key[0] == node for key in rest) > sum(key[0] == node for key in worked):
+            rest = [key for key in rest if key[0] != node]
+    if not 0 < len(rest) < len(worked):
+        return [], len(worked), 0
+    return rest, len(worked), max(worked[key] for key in rest)
+
+
+def _is_unused(view: IdleView) -> bool:
+    rest, of, since_s = _unused(view)
+    since_ms = max(since_s * 1000, view.paid_since_ms)
+    if not rest or (view.end_ms - since_ms) // MINUTE_MS < view.limits["gpu_minutes"]:
+        return False
+    cost = view.cost_until(view.end_ms) - view.cost_until(max(since_ms, view.end_ms - 300 * MINUTE_MS))
+    return Fraction(cost * len(rest), of) >= view.limits["least_usd"] * 10**9 * view.scale
 
 
 def idle_part(view: IdleView) -> Fraction:
-    """The idle part of the GPUs' time in the wait; all of it where they fell to nothing before it was over."""
+    """The idle part of the GPUs' time in the wait; all of it where they fell to nothing before it was over; the GPUs that are unused."""
+    if not _is_long(view) and not (view.idle_blocks() and not view.interactive and _fallen(view)):
+        rest, of, _ = _unused(view)
+        return Fraction(len(rest), of)
     if view.idle_blocks() < view.wait:
         return Fraction(1)
     sampled, productive = view.sums(view.end - BLOCK * view.wait, view.end)

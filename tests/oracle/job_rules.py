@@ -43,6 +43,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "interactive_minutes": Fraction(120),
         "least_usd": Fraction(5),
         "fallen_minutes": Fraction(12),
+        "gpu_minutes": Fraction(120),
         "page_usd_per_hour": Fraction(100),
     },
     "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)} | TOLD,

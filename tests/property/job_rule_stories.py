@@ -231,6 +231,9 @@ def falling(rng: random.Random) -> list[Line]:
         "fallen_minutes": rng.choice((5, 9, 30)),
     }
     limits = {name: value for name, value in limits.items() if rng.random() < 0.5}
+    apart = random.Random(rng.getstate()[1][0])  # the other draws stay as they are
+    if apart.random() < 0.5:
+        limits["gpu_minutes"] = apart.choice((10, 15, 30))
     limits["page_usd_per_hour"] = rng.choice((0, 5, 10, 10, 100))
     said = {"kind": "rule", "name": "idle_gpus", "job_id": "f", "thresholds": limits}
     lines.append(Line("controls", {"source": "r", "id": "idle", "time_ms": T0} | said))
@@ -286,6 +289,42 @@ def breaking_slowly(rng: random.Random) -> list[Line]:
     return [*lines, job("late", "queued", at_ms + rng.choice((M, 70 * M, 200 * M)))]
 
 
+def resting(rng: random.Random) -> list[Line]:
+    """A job of which single GPUs work now and then, or never, while others do, on one node or on two."""
+    nodes = rng.choice((("u1",), ("u1", "u2")))
+    purchase = rng.choice(("spot", "on_demand"))
+    lines = [job("u", "started", T0, gpu_count=4 * len(nodes), purchase=purchase, owner="u")]
+    at_ms, every_ms, attempt = T0, rng.choice((2 * M, 5 * M)), 1
+    for _ in range(rng.choice((1, 2, 3))):
+        resting_gpus = {(node, gpu) for node in nodes for gpu in "0123" if rng.random() < 0.3}
+        for _ in range(rng.choice((6, 14, 25, 40)) * M // every_ms):
+            at_ms += every_ms
+            for node in nodes:
+                use = {
+                    gpu: rng.choice((0, 0.019, 0)) if (node, gpu) in resting_gpus else 0.9 for gpu in "0123"
+                }
+                if rng.random() < 0.95:
+                    shown = dict(rng.sample([*use.items()], rng.choice((4, 4, 4, 3))))
+                    lines.append(
+                        gpu(
+                            "u",
+                            at_ms - rng.choice((0, 0, M, 4 * M)),
+                            every_ms,
+                            shown,
+                            node=node,
+                            attempt=attempt,
+                            purchase=purchase,
+                        )
+                    )
+        if rng.random() < 0.25:
+            lines.append(job("u", "preempted", at_ms, attempt=attempt))
+            attempt += 1
+            lines.append(job("u", "started", at_ms + M, attempt=attempt, purchase=purchase))
+    limits = {"gpu_minutes": rng.choice((10, 16, 30)), "least_usd": rng.choice((0, 0.1, 1))}
+    said = {"kind": "rule", "name": "idle_gpus", "job_id": "u", "thresholds": limits}
+    return [*lines, Line("controls", {"source": "r", "id": "rests", "time_ms": T0} | said)]
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -319,6 +358,9 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     if of_old.random() < 0.3:
         lines += growing_old(of_old)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
+    of_resting = random.Random(f"resting {seed}")
+    if idle in kinds and of_resting.random() < 0.2:
+        lines += resting(of_resting)
     of_slow = random.Random(f"slow {seed}")
     if of_slow.random() < 0.15:
         lines += breaking_slowly(of_slow)

@@ -142,6 +142,15 @@ def _fallen(job_id: str, purchase: str, busy: float, rest: tuple[float, float]) 
     return sorted([*lines, job("other", "queued", T0 + HOUR_MS)], key=time_of)
 
 
+def _resting(job_id: str) -> list[Line]:
+    """Eight GPUs of which one does nothing any more after 10 min."""
+    lines = [*PRICES, job(job_id, "started", T0, gpu_count=8, purchase="on_demand")]
+    for minute in range(5, 165, 5):
+        use = dict.fromkeys("01234567", 0.9) | ({"3": 0.0} if minute > 10 else {})
+        lines.append(gpu(job_id, T0 + minute * 60_000, 300_000, use, purchase="on_demand"))
+    return sorted([*lines, job("other", "queued", T0 + 3 * HOUR_MS)], key=time_of)
+
+
 IDLING = (
     (0.2, 2, 0), (0.195, 2, 0), (0.0, 5, 0), (0.0, 3, 0), (0.0, 2, 1), (0.0, 2, 20), (0.0, 1, 0),
 )  # fmt: skip
@@ -157,6 +166,7 @@ def idling() -> list[Watching]:
     logs = [_sampled(f"j{number}", *each) for number, each in enumerate(IDLING)]
     logs += [_sampled("notebook", 0.0, 2, 0, interactive="true"), _sampled("no", 0.0, 2, 0, interactive="no")]
     logs += [_fallen(f"f{number}", *each) for number, each in enumerate(FALLEN)]
+    logs.append(_resting("rests"))
     found = []
     for lines in logs:
         watching = Watching(in_log_time(lines))
@@ -179,7 +189,7 @@ def idling() -> list[Watching]:
 #: The minute at which the alert of each of these logs fires, and as what.
 FIRED = [
     [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
-    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [],
+    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [], [(132, "ticket")],
 ]  # fmt: skip
 
 
@@ -223,6 +233,7 @@ def test_each_threshold_is_off_by_one_in_some_case() -> None:
         ("interactive_minutes", Fraction(121)),
         ("least_usd", Fraction(6)),
         ("fallen_minutes", Fraction(18)),
+        ("gpu_minutes", Fraction(140)),
         ("page_usd_per_hour", Fraction(120)),
     ],
 )

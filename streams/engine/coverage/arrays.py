@@ -76,6 +76,8 @@ class CoverageArrays:
         self.has_sm = False
         self.has_tensor = False
         self.group_holders = np.zeros(1, np.int64)  # by group
+        #: By slot, until when it worked last, or since when it is sampled; see `unused`. BEGINNING_S: no sample covered it.
+        self.worked_s: I64 = np.zeros(0, np.int64)
         self.clear_groups()
 
     @property
@@ -96,6 +98,7 @@ class CoverageArrays:
         room = self.slots + extra
         if room > len(self.store.slots):
             slots = grown(self.store.slots, room)
+            self.worked_s = grown(self.worked_s, len(slots))
             self.store = self.store._replace(
                 slots=slots,
                 ring=grown(self.store.ring, len(slots)),
@@ -113,6 +116,7 @@ class CoverageArrays:
         self.slots += len(holders)
         slots = self.store.slots[first : self.slots]
         slots["newest_s"], slots["touched_s"] = BEGINNING_S, UNTOUCHED_S
+        self.worked_s[first : self.slots] = BEGINNING_S
         slots["holder"], slots["ordinal"] = holders, ordinals
         np.add.at(self.store.holders["gpus"], holders, 1)
 
@@ -208,6 +212,7 @@ class CoverageArrays:
         touched = np.flatnonzero(slots["touched_s"] != UNTOUCHED_S).astype(np.int32)
         old.used[UNEXPORTED_SLOTS] = len(touched)
         self.holders, self.slots = len(holders), len(slots)
+        self.worked_s = self.worked_s[slots_kept]
         self.store = old._replace(
             slots=slots,
             ring=old.ring[slots_kept],

@@ -92,6 +92,7 @@ def pack(
             sm_rows=store.sm_rows[rows].tobytes() if arrays.has_sm else b"",
             tensor_rows=store.tensor_rows[rows].tobytes() if arrays.has_tensor else b"",
             counts=store.counts[store.rows["counts_at"][rows][counted]].tobytes(),
+            worked=arrays.worked_s[slots].tobytes(),
         )
     )
 
@@ -231,8 +232,12 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
     every = all_slots(holder for _, holder in known)
     begin = begins[part["holder"]]
     cells, sm, tensor = (_of_known(values, part, begin >= 0) for values in (cells, sm, tensor))
+    # Where a former version wrote it, nothing is known from before the newest sample.
+    worked = _array(blob.worked, np.int64) if blob.worked else part["newest_s"].astype(np.int64)
+    worked = worked[begin >= 0]
     part, begin = part[begin >= 0], begin[begin >= 0]
     slots = every[begin + part["ordinal"]]
+    arrays.worked_s[slots] = np.maximum(arrays.worked_s[slots], worked)
     from_s, newest_s = part["from_s"].astype(np.int64), part["newest_s"].astype(np.int64)
     fresh = store.slots["newest_s"][slots] == BEGINNING_S
     write_cells(slots, from_s, newest_s, cells, store.slots, store.ring)

@@ -42,6 +42,8 @@ class Blob(msgspec.Struct, frozen=True, array_like=True):
     sm_rows: bytes
     tensor_rows: bytes
     counts: bytes
+    #: Of each slot until when it worked last; empty in those that former versions wrote.
+    worked: bytes = b""
 
 
 class _Format(msgspec.Struct, array_like=True):

@@ -15,9 +15,11 @@ from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob import all_slots, changed, pack, unpack
 from streams.engine.coverage.blob_form import read
 from streams.engine.coverage.flatten import flatten
+from streams.engine.coverage.fold_result import FoldResult, UsagePiece
 from streams.engine.coverage.names import NO_HOUR, Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.coverage.shapes import Shape, ShapeGroups
+from streams.engine.coverage.unused import UnusedGpus, jobs_with_rest, note_work, unused_of
 from streams.engine.kernels.arrays import F64, I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
@@ -34,24 +36,6 @@ from streams.engine.kernels.store import (
     Samples,
 )
 from streams.engine.kernels.usage_sums import sum_blocks, sum_recent, sum_usage
-
-
-class FoldResult(NamedTuple):
-    """The result of a batch."""
-
-    late: int  # samples that were too late for their GPU
-    all_late: NDArray[np.bool_]  # by record: whether all of its GPUs were late
-    touched: I64  # records that cover a second of a GPU in time
-
-
-class UsagePiece(NamedTuple):
-    """The minutes [lo_minute, hi_minute) of an attempt, whose usage belongs to a row of sums."""
-
-    job_id: str
-    attempt: int
-    lo_minute: int
-    hi_minute: int
-    row: int
 
 
 class RecentUsage(NamedTuple):
@@ -141,6 +125,15 @@ class Coverage:
             self._arrays.reserve_rows(int(minutes[done:end].sum()))
             fold_samples(first + done, first + end, self._horizon_s, self._arrays.store, samples)
             done = end
+        note_work(samples, first, stop, self._arrays)
+
+    def jobs_with_rest(self, until_s: int, wait_s: int) -> list[str]:
+        """The jobs of which a GPU did nothing for so long before an instant."""
+        return jobs_with_rest(self._arrays, self._names, until_s, wait_s)
+
+    def unused_of(self, job_id: str, until_s: int, wait_s: int) -> UnusedGpus | None:
+        """The GPUs of a job that did nothing for so long while others worked."""
+        return unused_of(self._arrays, self._names.of_job(job_id), until_s, wait_s)
 
     def trim_groups(self) -> None:
         """Drop all groups if there are too many; not between groups_of_shapes() and its fold."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.durations import HOUR_MS
-from streams.engine.coverage.coverage import UsagePiece
+from streams.engine.coverage.fold_result import UsagePiece
 from streams.engine.ledger.hour_pieces import pieces_of
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.hour_singles import SingleSums

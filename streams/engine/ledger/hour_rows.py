@@ -20,7 +20,8 @@ from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
 from schemas.tables import JOB_HOURS, SCHEMAS
 from schemas.units import COMPONENTS
-from streams.engine.coverage.coverage import Coverage, UsagePiece
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.fold_result import UsagePiece
 from streams.engine.kernels.arrays import INT64_MAX
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.hour_sums import sum_hours

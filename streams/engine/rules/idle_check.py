@@ -7,7 +7,7 @@ it, or until it gets more GPUs. For the same reason that may be found out shortl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -30,9 +30,10 @@ from streams.engine.rules.idle_gpus import (
     WORKED_RATIO,
     has_fallen,
     is_long,
+    is_unused,
 )
 from streams.engine.rules.interactive import is_interactive
-from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse
+from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, Unused
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.rule import PAGE_FROM
 from streams.engine.rules.turns import TURNS, turn_at, turn_of
@@ -93,6 +94,7 @@ class IdleGpus:
             checked = np.flatnonzero(is_turn[ticks // TICK_MS % TURNS]).tolist()
         for tick in checked:
             at_ms = int(ticks[tick])
+            found += self._resting(curves, jobs, coverage, (tick, at_ms), profiles)
             slots, usage = self.note_productive(curves, coverage, at_ms, profiles)
             if not len(slots):
                 continue
@@ -110,10 +112,34 @@ class IdleGpus:
                 if job is None:
                     continue
                 use = _use(curves, coverage, job, at_ms, profiles[number], of_job)
-                if _is_idle(use, profiles[number]):
+                if (name, at_ms) not in self._uses and _is_idle(use, profiles[number]):
                     self._uses[name, at_ms] = use
                     found.append(IdleJob(tick, slot))
         return found
+
+    def _resting(
+        self,
+        curves: CurveBook,
+        jobs: Mapping[str, JobState],
+        coverage: Coverage,
+        tick: tuple[int, int],
+        profiles: Profiles,
+    ) -> Iterator[IdleJob]:
+        """Yield the jobs whose turn is the tick (its index, its instant) of which single GPUs are unused."""
+        at_ms, least = (
+            tick[1],
+            min(profiles[number].threshold(IDLE_GPUS, "gpu_minutes") for number in range(len(profiles))),
+        )
+        for job_id in coverage.jobs_with_rest(_until_minute(at_ms) * 60, round(least * 60)):
+            job = jobs.get(job_id)
+            if job is None or job_id not in curves or turn_of(job_id) != turn_at(at_ms):
+                continue
+            slot = curves.slot(job_id)
+            profile = profiles[int(curves.profiles(np.array([slot]))[0])]
+            use = self.use_of(curves, coverage, job, at_ms, profile)
+            if use is not None and _is_idle(use, profile):
+                self._uses[job_id, at_ms] = use
+                yield IdleJob(tick[0], slot)
 
     @staticmethod
     def note_productive(
@@ -191,9 +217,28 @@ def _use(
         held_ms=_held_ms(job, from_ms, until * MINUTE_MS),
         longest_before=longest,
     )
-    if not idle or _is_interactive(job) or is_long(use, least_nano):
+    if is_long(use, least_nano):
         return use
-    return use._replace(fallen=_fallen(curves, coverage, job, until, ratio, thresholds[PAGE_FROM]))
+    if idle and not _is_interactive(job):
+        use = use._replace(fallen=_fallen(curves, coverage, job, until, ratio, thresholds[PAGE_FROM]))
+        if _has_fallen(use, profile):
+            return use
+    return use._replace(unused=_unused(curves, coverage, job, until, thresholds["gpu_minutes"]))
+
+
+def _unused(
+    curves: CurveBook, coverage: Coverage, job: JobState, until: int, least_minutes: float
+) -> Unused | None:
+    """The GPUs that do nothing while others work; None: there are none for so long, or the job was not paid for so long."""
+    found = coverage.unused_of(job.id, until * 60, round(least_minutes * 60))
+    if found is None:
+        return None
+    until_ms = until * MINUTE_MS
+    since_ms = max(found.since_s * 1000, _works_since_ms(curves, job, until_ms))
+    from_ms = max(since_ms, until_ms - BLOCKS_AT_MOST * BLOCK_MINUTES * MINUTE_MS)
+    cost = curves.accrued(job.id, from_ms, until_ms)
+    idle_nano = round(cost * len(found.gpus) / found.sampled)
+    return Unused(found.gpus, found.sampled, (until_ms - since_ms) // MINUTE_MS, idle_nano)
 
 
 def _works_since_ms(curves: CurveBook, job: JobState, until_ms: int) -> int:
@@ -318,8 +363,14 @@ def idle_since(coverage: Coverage, job: JobState, at_ms: int, ratio: float) -> I
 def _is_idle(use: IdleUse, profile: Profile) -> bool:
     """Whether the rule holds."""
     of = profile.thresholds(IDLE_GPUS)
-    if is_long(use, round(of["least_usd"] * NANO_PER_USD)):
+    least_nano = round(of["least_usd"] * NANO_PER_USD)
+    if is_long(use, least_nano) or _has_fallen(use, profile):
         return True
+    return is_unused(use.unused, of["gpu_minutes"], least_nano)
+
+
+def _has_fallen(use: IdleUse, profile: Profile) -> bool:
+    of = profile.thresholds(IDLE_GPUS)
     return has_fallen(use.fallen, of["fallen_minutes"], round(of[PAGE_FROM] * NANO_PER_USD))
 
 

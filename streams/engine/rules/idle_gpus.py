@@ -10,9 +10,9 @@ from typing import Final
 from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import idle_evidence
-from streams.engine.rules.formatting import gpus, short_instant, span
+from streams.engine.rules.formatting import gpus, short, short_instant, span
 from streams.engine.rules.interactive import is_interactive
-from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, JobAt, JobRule, Words, yields_to
+from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, JobAt, JobRule, Unused, Words, yields_to
 from streams.engine.rules.rule import (
     JOB,
     PAGE_FROM,
@@ -31,6 +31,7 @@ BLOCK_MINUTES: Final = 10
 #: More of them add no dollars.
 BLOCKS_AT_MOST: Final = 30
 LAG_MINUTES: Final = 2
+_NAMED_AT_MOST: Final = 4
 #: Samples cover at least this share of the GPU-time that its events say it held.
 COVERED_RATIO: Final = 0.5
 #: GPUs whose share of work is below the first have fallen to nothing; they worked, if it was at least the second.
@@ -78,6 +79,25 @@ def has_fallen(fallen: Fallen | None, least_minutes: float, page_nano: int) -> b
     )
 
 
+def is_unused(unused: Unused | None, least_minutes: float, least_nano: int) -> bool:
+    """Whether single GPUs did nothing for so long, and for so many dollars, that it is reported."""
+    return unused is not None and unused.minutes >= least_minutes and unused.idle_nano >= least_nano
+
+
+def _shown_unused(unused: Unused, at_ms: int) -> str:
+    """Which they are: `1 of 16 GPUs unused for 2 h: GPU 3 of node n1 at 0 % since 09:00 UTC`."""
+    nodes: dict[str, list[str]] = {}
+    for node, gpu in unused.gpus:
+        nodes.setdefault(node, []).append(gpu)
+    named = [
+        f"GPU {', '.join(short(gpu) for gpu in of[:_NAMED_AT_MOST])} of node {short(node)}"
+        for node, of in [*nodes.items()][:_NAMED_AT_MOST]
+    ]
+    since = short_instant(at_ms - LAG_MINUTES * MINUTE_MS - unused.minutes * MINUTE_MS, at_ms)
+    count = f"{len(unused.gpus)} of {unused.sampled} GPUs"
+    return f"{count} unused for {span(unused.minutes * MINUTE_MS)}: {'; '.join(named)} did nothing since {since} UTC"
+
+
 def shown_use(at: JobAt) -> tuple[IdleSince, str] | None:
     """Since when the GPUs idle, and what they do, in words: `0 % since 11:07 UTC with up to 68 GiB held`."""
     since = at.idle_since()
@@ -89,6 +109,8 @@ def shown_use(at: JobAt) -> tuple[IdleSince, str] | None:
 
 
 def _cause(at: JobAt) -> str:
+    if at.idle is not None and at.idle.unused is not None:
+        return _shown_unused(at.idle.unused, at.at_ms)
     shown = shown_use(at)
     if shown is None:
         return "its GPUs idle"
@@ -112,6 +134,8 @@ def _stood(at: JobAt) -> int | None:
 def _waste(at: JobAt, paid_nano_per_hour: int) -> int:
     """What is paid for the idle part of the GPUs' time."""
     use = at.idle
+    if use is not None and use.unused is not None:
+        return paid_nano_per_hour * len(use.unused.gpus) // use.unused.sampled
     if use is None or use.minutes < use.wait_minutes:  # they fell to nothing
         return paid_nano_per_hour
     return paid_nano_per_hour * (use.sampled_ms - use.productive_ms) // use.sampled_ms
@@ -152,6 +176,16 @@ def _margins(at: JobAt) -> list[Margin]:
         ]
         rate = fallen.nano_per_hour / NANO_PER_USD
         found += unless_zero("dollars per hour that it pays", rate, of[PAGE_FROM], 1)
+    unused = use.unused
+    if unused is not None:
+        usd = unused.idle_nano / NANO_PER_USD
+        found += [
+            yields_to("stalled", "idle_gpus", at, 2),
+            from_threshold_on(
+                "minutes for which single GPUs did nothing", float(unused.minutes), of["gpu_minutes"], 2
+            ),
+        ]
+        found += unless_zero("dollars paid for these meanwhile", usd, of["least_usd"], 2)
     return found
 
 
@@ -164,7 +198,7 @@ RULE: Final = JobRule(
         "less than 20 % of the sampled GPU-time was [productive](cost_model.md#samples) in each ten minutes "
         "of the last 50, for 1.5 times as long as in any phase before, and $5 were paid for the rest. With the "
         "label `interactive`: of the last 2 h. A job of $100/h or more: already 12 min after all of its GPUs "
-        "fell to 0 % at one time"
+        "fell to 0 % at one time. Or single GPUs of it did nothing for 2 h while others worked, and $5 were paid for them"
     ),
     runbook="runbook.md#idle-gpus",
     yields_to=("stalled",),
@@ -173,6 +207,9 @@ RULE: Final = JobRule(
         "minutes": Threshold(50, 10, 300, "minutes for which GPUs idle, in whole tens"),
         "interactive_minutes": Threshold(120, 10, 300, "the same, of a job with the label `interactive`"),
         "least_usd": Threshold(5, 0, 1e9, "dollars paid for the idle part of their time, of 5 h at most"),
+        "gpu_minutes": Threshold(
+            120, 10, 10_080, "minutes for which single GPUs did nothing while others worked"
+        ),
         "fallen_minutes": Threshold(12, 5, 300, "minutes since all GPUs of a job that pages fell to 0 %"),
     }
     | page_from("dollars per hour that are paid for idle GPUs")

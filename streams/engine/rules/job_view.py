@@ -61,6 +61,15 @@ class Fallen(NamedTuple):
     nano_per_hour: int  # that the job paid
 
 
+class Unused(NamedTuple):
+    """GPUs of a job that did nothing while others of it worked."""
+
+    gpus: tuple[tuple[str, str], ...]  # node and GPU, in order
+    sampled: int  # how many GPUs are sampled
+    minutes: int  # for which none of them worked and the job was paid, up to two minutes before an instant
+    idle_nano: int  # paid for them meanwhile
+
+
 class IdleUse(NamedTuple):
     """The use of a job's GPUs at its turn; GPU-time in ms, `held_ms` in thousandths of a GPU."""
 
@@ -75,6 +84,7 @@ class IdleUse(NamedTuple):
     longest_before: int = (
         0  # minutes: sampled and idle, between times of work in the hours before; looked at after the wait
     )
+    unused: Unused | None = None  # where not all of them idle
 
 
 class IdleSince(NamedTuple):

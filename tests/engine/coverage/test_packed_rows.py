@@ -16,7 +16,8 @@ from schemas.events import GpuEvent
 from schemas.tables import ATTEMPT_GPUS
 from streams.engine.coverage import packed_rows
 from streams.engine.coverage.blob_form import Blob, read
-from streams.engine.coverage.coverage import Coverage, UsagePiece
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.fold_result import UsagePiece
 from streams.engine.coverage.usage_table import usage_tables
 from streams.engine.kernels.store import BEGINNING_MINUTE, ROW
 from tests.engine.coverage.naive import NaiveCoverage

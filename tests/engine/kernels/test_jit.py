@@ -17,7 +17,8 @@ import pytest
 
 import streams.engine.kernels
 from schemas.events import GpuEvent
-from streams.engine.coverage.coverage import Coverage, UsagePiece
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.fold_result import UsagePiece
 from streams.engine.coverage.ids import SeenIds, identities128
 from streams.engine.coverage.shapes import Shapes
 from streams.engine.kernels import _compiler, _shipped

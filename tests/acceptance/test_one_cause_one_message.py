@@ -271,8 +271,10 @@ def test_gpus_of_a_node_that_does_the_rest_of_the_work_are_told_by_their_names(
     if said:
         assert minute <= at < minute + 10
         (alert,) = story.alerts
-        assert alert.summary.startswith(
-            "wide leaves 1 of 16 GPUs unused for 2 h: GPU 7 of node n1 did nothing since 09:00 UTC;"
+        assert alert.summary.startswith("wide leaves 1 of 16 GPUs unused for 2 h")
+        assert (
+            " at $2.49/h: GPU 7 of node n1 did nothing since 09:00 UTC; look whether they are dead, or ask for fewer"
+            in alert.summary
         )
 
 

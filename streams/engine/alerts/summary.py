@@ -83,7 +83,7 @@ def _fires(shown: AlertFigures) -> str:
     words = _WORDS[shown.rule]
     cause = shown.cause or words.unknown
     more = unheeded(shown.usd_nano_per_hour, shown.at_ms)
-    cost = f", {words.before_cost} {more}" if words.before_cost else ""
+    cost = words.costs_for(cause, more)
     return f"{words.fires.format_map(_amounts(shown) | {'cause': cause})}; {words.advice_for(cause)}{cost}{_again(shown)}"
 
 

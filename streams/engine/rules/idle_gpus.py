@@ -10,7 +10,7 @@ from typing import Final
 from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import idle_evidence
-from streams.engine.rules.formatting import gpus, short, short_instant, span
+from streams.engine.rules.formatting import gpus, rounded_usd, short, short_instant, span
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, JobAt, JobRule, Unused, Words, yields_to
 from streams.engine.rules.rule import (
@@ -32,6 +32,7 @@ BLOCK_MINUTES: Final = 10
 BLOCKS_AT_MOST: Final = 30
 LAG_MINUTES: Final = 2
 _NAMED_AT_MOST: Final = 4
+_UNUSED: Final = " GPUs unused"
 #: Samples cover at least this share of the GPU-time that its events say it held.
 COVERED_RATIO: Final = 0.5
 #: GPUs whose share of work is below the first have fallen to nothing; they worked, if it was at least the second.
@@ -85,7 +86,7 @@ def is_unused(unused: Unused | None, least_minutes: float, least_nano: int) -> b
 
 
 def _shown_unused(unused: Unused, at_ms: int) -> str:
-    """Which they are: `1 of 16 GPUs unused for 2 h: GPU 3 of node n1 at 0 % since 09:00 UTC`."""
+    """Which they are: `1 of 16 GPUs unused for 2 h at $2.49/h: GPU 3 of node n1 did nothing since 09:00 UTC`."""
     nodes: dict[str, list[str]] = {}
     for node, gpu in unused.gpus:
         nodes.setdefault(node, []).append(gpu)
@@ -94,8 +95,11 @@ def _shown_unused(unused: Unused, at_ms: int) -> str:
         for node, of in [*nodes.items()][:_NAMED_AT_MOST]
     ]
     since = short_instant(at_ms - LAG_MINUTES * MINUTE_MS - unused.minutes * MINUTE_MS, at_ms)
-    count = f"{len(unused.gpus)} of {unused.sampled} GPUs"
-    return f"{count} unused for {span(unused.minutes * MINUTE_MS)}: {'; '.join(named)} did nothing since {since} UTC"
+    count = f"{len(unused.gpus)} of {unused.sampled}{_UNUSED}"
+    paid_minutes = min(unused.minutes, BLOCKS_AT_MOST * BLOCK_MINUTES)
+    rate = rounded_usd(unused.idle_nano * 60 // max(paid_minutes, 1))
+    length = span(unused.minutes * MINUTE_MS)
+    return f"{count} for {length} at {rate}/h: {'; '.join(named)} did nothing since {since} UTC"
 
 
 def shown_use(at: JobAt) -> tuple[IdleSince, str] | None:
@@ -218,7 +222,13 @@ RULE: Final = JobRule(
     cause=_cause,
     margins=_margins,
     evidence=lambda of: idle_evidence(of.job_id, of.held_ms),
-    words=Words("leaves {cause}", "stop it or give GPUs back", "uses its GPUs again"),
+    words=Words(
+        "leaves {cause}",
+        "stop it or give GPUs back",
+        "uses its GPUs again",
+        advice_on=(_UNUSED, "look whether they are dead, or ask for fewer"),
+        partly_on=_UNUSED,
+    ),
     stood=_stood,
     goes_on="all",
     usual_by="length",

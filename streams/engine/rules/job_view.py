@@ -176,6 +176,14 @@ class Words(NamedTuple):
     unknown: str = ""  # stands for a cause of which nothing is known any more
     #: What to do instead where the cause has this text.
     advice_on: tuple[str, str] = ("", "")
+    partly_on: str = (
+        ""  # where the cause has this text, it says itself which part of what the job pays is at stake
+    )
+
+    def costs_for(self, cause: str, more: str) -> str:
+        """What it costs if nothing is done about a cause, to follow the advice; '': not known, or said."""
+        is_said = not self.before_cost or (self.partly_on and self.partly_on in cause)
+        return "" if is_said else f", {self.before_cost} {more}"
 
     def advice_for(self, cause: str) -> str:
         """What to do about a cause."""

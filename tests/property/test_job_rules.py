@@ -189,7 +189,7 @@ def idling() -> list[Watching]:
 #: The minute at which the alert of each of these logs fires, and as what.
 FIRED = [
     [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
-    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [], [(132, "ticket")],
+    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [], [(135, "ticket")],
 ]  # fmt: skip
 
 

@@ -106,29 +106,42 @@ def retry_spans(
     longest_ms = max(_hold_ms(limits.slow_ms), HOUR_MS)
     begin = bisect_right(broken, since_ms - longest_ms, key=attrgetter("ended_ms"))
     for place in range(begin, len(broken)):
-        last = broken[place]
-        first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
-        alike = within_an_hour(broken[first : place + 1], last)
-        most = limits.failures if last.failed else limits.preemptions
-        holds = len(alike) >= most
-        if not holds and last.failed and len(alike) > 1:
-            holds = sum(lost_nano(each.attempt) for each in alike) >= limits.lost_nano
-        hold_ms = HOUR_MS
-        before = slow_before(broken, place, limits.slow_ms)
-        if not holds and before is not None and is_slow_loop(before, last):
-            holds, hold_ms = True, _hold_ms(last.ended_ms - before.ended_ms)
+        last, hold_ms = broken[place], HOUR_MS
+        # One that is slow has one failure in an hour, so it is no other.
+        holds = last.ended_ms > since_ms - HOUR_MS and _is_quick(broken, place, limits, lost_nano)
+        before = None if holds else slow_before(broken, place, limits.slow_ms)
+        if before is not None:
+            hold_ms = _hold_ms(last.ended_ms - before.ended_ms)
+            holds = last.ended_ms > since_ms - hold_ms and is_slow_loop(before, last)
         if holds and last.ended_ms < done_ms:
             spans.append((last.ended_ms, min(last.ended_ms + hold_ms, done_ms)))
     return union(spans)
 
 
+def _is_quick(
+    broken: Sequence[BrokenAttempt], place: int, limits: RetryLimits, lost_nano: Callable[[int], Fraction]
+) -> bool:
+    """Whether enough broke off, or lost enough, in the hour up to an end."""
+    last = broken[place]
+    first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
+    alike = within_an_hour(broken[first : place + 1], last)
+    if len(alike) >= (limits.failures if last.failed else limits.preemptions):
+        return True
+    is_dear = last.failed and len(alike) > 1
+    return is_dear and sum(lost_nano(each.attempt) for each in alike) >= limits.lost_nano
+
+
 def slow_before(broken: Sequence[BrokenAttempt], place: int, slow_ms: int) -> BrokenAttempt | None:
     """The one that failed last before one that failed, an hour or more before it and within the time of a slow loop; None: none did."""
     last = broken[place]
-    earlier = reversed(broken[:place]) if last.failed else ()
-    before = next((each for each in earlier if each.failed), None)
-    is_slow = before is not None and HOUR_MS <= last.ended_ms - before.ended_ms < slow_ms
-    return before if is_slow else None
+    if not last.failed:
+        return None
+    for earlier in range(place - 1, -1, -1):
+        before = broken[earlier]
+        if before.failed or last.ended_ms - before.ended_ms >= slow_ms:
+            is_slow = before.failed and HOUR_MS <= last.ended_ms - before.ended_ms < slow_ms
+            return before if is_slow else None
+    return None
 
 
 def _hold_ms(period_ms: int) -> int:

@@ -32,18 +32,22 @@ class UnusedGpus(NamedTuple):
 def note_work(samples: Samples, first: int, stop: int, arrays: CoverageArrays) -> None:
     """Note the work that the records [first, stop) of a batch say, after they were folded."""
     store, worked = arrays.store, arrays.worked_s
-    lo, hi = int(samples.value_ptr[first]), int(samples.value_ptr[stop])
-    sizes = np.diff(samples.value_ptr[first : stop + 1])
-    record = np.repeat(np.arange(first, stop), sizes)
-    slot = store.group_slot[
-        store.group_ptr[samples.group[record]] + np.arange(lo, hi) - samples.value_ptr[record]
-    ]
+    rows = np.arange(first, stop)
+    begins = store.group_ptr[samples.group[rows]]
+    sizes = store.group_ptr[samples.group[rows] + 1] - begins  # 0 of what is refused, or folded by itself
+    record = np.repeat(rows, sizes)
+    if not len(record) or not len(samples.util):
+        return
+    place = np.arange(len(record)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    slot = store.group_slot[np.repeat(begins, sizes) + place]
     covers = samples.end_s[record] > samples.begin_s[record]
     before = worked[slot]
     fresh = np.flatnonzero(covers & (before == BEGINNING_S))
     if len(fresh):  # of several records the first one counts: assigned last
         worked[slot[fresh[::-1]]] = samples.begin_s[record[fresh[::-1]]]
-    works = np.flatnonzero(covers & (np.rint(samples.util[lo:hi] * 1000) >= WORK_PERMILLE))
+    works = np.flatnonzero(
+        covers & (np.rint(samples.util[samples.value_ptr[record] + place] * 1000) >= WORK_PERMILLE)
+    )
     np.maximum.at(worked, slot[works], samples.end_s[record[works]])
     # Late work touches no second of a ring, and must be exported all the same.
     missing = np.unique(slot[(worked[slot] != before) & (store.slots["touched_s"][slot] == UNTOUCHED_S)])

@@ -32,23 +32,21 @@ class UnusedGpus(NamedTuple):
 def note_work(samples: Samples, first: int, stop: int, arrays: CoverageArrays) -> None:
     """Note the work that the records [first, stop) of a batch say, after they were folded."""
     store, worked = arrays.store, arrays.worked_s
-    rows = np.arange(first, stop)
+    rows = np.flatnonzero(samples.end_s[first:stop] > samples.begin_s[first:stop]) + first
     begins = store.group_ptr[samples.group[rows]]
     sizes = store.group_ptr[samples.group[rows] + 1] - begins  # 0 of what is refused, or folded by itself
-    record = np.repeat(rows, sizes)
-    if not len(record) or not len(samples.util):
+    if not len(samples.util) or not sizes.any():
         return
-    place = np.arange(len(record)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     slot = store.group_slot[np.repeat(begins, sizes) + place]
-    covers = samples.end_s[record] > samples.begin_s[record]
+    works = samples.util[np.repeat(samples.value_ptr[rows], sizes) + place] * 1000 >= WORK_PERMILLE - 0.5
     before = worked[slot]
-    fresh = np.flatnonzero(covers & (before == BEGINNING_S))
-    if len(fresh):  # of several records the first one counts: assigned last
-        worked[slot[fresh[::-1]]] = samples.begin_s[record[fresh[::-1]]]
-    works = np.flatnonzero(
-        covers & (np.rint(samples.util[samples.value_ptr[record] + place] * 1000) >= WORK_PERMILLE)
-    )
-    np.maximum.at(worked, slot[works], samples.end_s[record[works]])
+    if (before == BEGINNING_S).any():  # of several records the first one counts: assigned last
+        fresh = np.flatnonzero(before == BEGINNING_S)[::-1]
+        worked[slot[fresh]] = np.repeat(samples.begin_s[rows], sizes)[fresh]
+    np.maximum.at(worked, slot[works], np.repeat(samples.end_s[rows], sizes)[works])
+    if not samples.late[first:stop].any():
+        return
     # Late work touches no second of a ring, and must be exported all the same.
     missing = np.unique(slot[(worked[slot] != before) & (store.slots["touched_s"][slot] == UNTOUCHED_S)])
     count = int(store.used[UNEXPORTED_SLOTS])

@@ -38,6 +38,7 @@ class Costs:
 
     def watch(self, page: Page) -> None:
         page.route("**/api/v1/costs**", self.answer)
+        page.route("**/api/v1/forecast**", self.answer)
 
     def answer(self, route: Route) -> None:
         if self.held is not None:
@@ -55,15 +56,10 @@ class Costs:
             texts = [None if self.is_empty else f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times]
             names = ("first_hour", "end_hour", "as_of", "billed_until")
             route.fulfill(json=dict(zip(names, (*texts, None), strict=True)))
-        elif url.path.endswith("/month"):
-            route.fulfill(
-                json={
-                    "month": "2026-06",
-                    "spent_usd": "5.000000000",
-                    "forecast_usd": None,
-                    "basis": "no day",
-                }
-            )
+        elif url.path.endswith(("/month", "/forecast")):
+            total = {"spent_usd": "5.000000000", "forecast_usd": None}
+            found = {"month": "2026-06", "basis": "no day", "basis_days": 0, "earlier_forecasts": 0}
+            route.fulfill(json={**found, **total, "total": total})
         else:
             self.asked.append(asked)
             route.fulfill(body=json.dumps(self.rows(asked)), content_type="application/json")
@@ -303,5 +299,8 @@ def test_long_names_break_nothing_and_all_is_readable(board: Board, width: int, 
     page = shown(board, costs, width=width, scheme=scheme)
     expect(page.locator(".costs-rows tbody tr")).to_have_count(5)
     expect(page.locator(".costs-legend a", has_text="no team")).to_be_visible()
+    tick = page.get_by_label("Compare with the time before").bounding_box()
+    assert tick is not None
+    assert tick["width"] < 30, "its words stand beside it"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CONTRAST) == []

@@ -48,25 +48,25 @@ def gpus_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> CiGpus | None:
     return None if held is None or held.gpu_count == 0 else held
 
 
-class LeftOut(NamedTuple):
+class UnmeteredJob(NamedTuple):
     """Why a job that means GPUs has no events: one of `REMEDIES`, and what it says."""
 
     reason: str
     said: str
 
 
-def left_out(job: CiJob, gpus: Mapping[str, CiGpus]) -> LeftOut | None:
+def left_out(job: CiJob, gpus: Mapping[str, CiGpus]) -> UnmeteredJob | None:
     """Why a job is not understood; None where it is metered, or ran without GPUs."""
     if gpus_of(job, gpus) is None:
         odd = unlisted(job.names, gpus)
-        return LeftOut("unlisted_label", f"{job.job_id} ran on {odd}") if odd else None
+        return UnmeteredJob("unlisted_label", f"{job.job_id} ran on {odd}") if odd else None
     times = dict(job.steps)
     if times.get("started") and any(at is None for kind, at in job.steps if kind not in _OPEN):
-        return LeftOut("no_times", f"{job.job_id} is over, and nothing says when")
+        return UnmeteredJob("no_times", f"{job.job_id} is over, and nothing says when")
     if begun := times.get("started"):
         ends = [at for kind, at in job.steps if kind not in _OPEN and at is not None]
         if ends and min(ends) < begun - _SKEW:
-            return LeftOut("no_times", f"{job.job_id} ends before it begins")
+            return UnmeteredJob("no_times", f"{job.job_id} ends before it begins")
     return None
 
 

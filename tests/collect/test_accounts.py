@@ -351,7 +351,7 @@ def test_every_rule_and_reason_has_words() -> None:
     assert all(FREE_RULES.values())
     assert all(REMEDIES.values())
     assert not FREE_RULES.keys() & REMEDIES.keys()
-    page = (Path(__file__).resolve().parents[2] / "docs" / "sources.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "source_reasons.md").read_text()
     rows = dict(re.findall(r"^\| (?:free|not understood) \| `(\w+)` \| (.+) \|$", page, re.MULTILINE))
     words = {**REMEDIES, **FREE_RULES}
     assert rows == {name: words.get(name) for name in rows}

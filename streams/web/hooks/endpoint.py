@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from schemas.escaping import visible
 from streams.accounts.causes import REMEDIES
-from streams.ci.jobs import CiGpus, CiJob, LeftOut, events_of, left_out
+from streams.ci.jobs import CiGpus, CiJob, UnmeteredJob, events_of, left_out
 from streams.config.live import CiSettings, gpus_by_name
 from streams.topics import Topic
 from streams.web.errors import ApiError
@@ -110,7 +110,7 @@ class HookEndpoint:
 
         return await self._ingest.take(request, self._sender, caller.address, judge, check)
 
-    def _refused(self, why: LeftOut) -> RefusedEvent:
+    def _refused(self, why: UnmeteredJob) -> RefusedEvent:
         """Refuse a job that means GPUs and is not understood; the log has the first one of each reason."""
         remedy = REMEDIES[why.reason]
         if why.reason not in self._logged:

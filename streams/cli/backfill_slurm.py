@@ -63,7 +63,7 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
 
         write_new(path, fill, "--events")
     for fault in faults[:_FAULTS_SHOWN]:
-        sys.stderr.write(f"trainfare: left out: {visible(fault)}\n")
+        sys.stderr.write(f"trainfare: not understood: {visible(fault)}\n")
     if len(faults) > _FAULTS_SHOWN:
         sys.stderr.write(f"trainfare: and {len(faults) - _FAULTS_SHOWN} more records could not be read\n")
     return path

@@ -121,7 +121,7 @@ class HookEndpoint:
                     "reason": why.reason,
                     "said": why.said,
                     "remedy": remedy,
-                    "runbook": "docs/sources/ci.md",
+                    "runbook": "docs/sources.md#what-becomes-of-each-entry",
                 },
             )
         return RefusedEvent(0, why.reason, "", f"{why.said}; {remedy}"[:500])

@@ -81,10 +81,11 @@ def test_flows_of_azure(tmp_path: Path) -> None:
         "1780300800,a,b,1,2,T,O,A", "x",
     ]  # fmt: skip
     record = {"flowRecords": {"flows": [{"flowGroups": [{"flowTuples": tuples}]}]}}
-    text = json.dumps({"records": [record, {"flowRecords": 7}]})
+    without: dict[str, object] = {"flowRecords": {"flows": []}}
+    text = json.dumps({"records": [record, without, {"flowRecords": 7}]})
     found = of_files("azure-flow-logs", text, tmp_path, with_allocations(tmp_path))
     # Both ways of the first tuple are flows.
-    assert counted(found) == {"metered": 3, "rejected": 1, "no_traffic": 1, "no_bytes": 1, "malformed": 2}
+    assert counted(found) == {"metered": 3, "rejected": 1, "no_traffic": 2, "no_bytes": 1, "malformed": 2}
 
 
 def test_entries_of_google(tmp_path: Path) -> None:
@@ -116,8 +117,11 @@ def s3_line(
 
 def test_requests_to_buckets(tmp_path: Path) -> None:
     text = s3_line() * 4 + s3_line(503) + s3_line(address="1.1.1.1") + "x\n" + s3_line(size=str(2**53))
+    text += s3_line(op="S3.TRANSITION_SIA.OBJECT")
     found = of_files("s3-access-logs", text, tmp_path, with_allocations(tmp_path))
-    assert counted(found) == {"metered": 4, "unpaid": 1, "no_node": 1, "malformed": 1, "out_of_range": 1}
+    assert counted(found) == {
+        "metered": 4, "unpaid": 1, "no_node": 1, "malformed": 1, "out_of_range": 1, "lifecycle": 1
+    }  # fmt: skip
 
 
 def test_gpus_of_exporters(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from streams.config.settings import KafkaSettings
 from tests.collect.accounts import CREATED_MS, NOW_MS, accounted, counted, of_files
 from tests.collect.ci.world import CiWorld, github_job, github_run, gitlab_job, text
 from tests.collect.mlflow.server import MlflowServer
-from tests.collect.mlflow.test_mlflow import cost, run
+from tests.collect.mlflow.test_mlflow import cost, metric, run
 from tests.collect.ray.test_ray import A, B, actor, answers, job, node, supervisor, task
 from tests.collect.ray.test_ray import at as ray_ms
 from tests.collect.ray.world import Dashboard
@@ -98,6 +98,7 @@ def test_entries_of_ray(tmp_path: Path) -> None:
         actor(3, gpus=0),
         actor(3, jobId="09000000"),
         actor(3, jobId=""),
+        actor(3, requiredResources={"TPU": 4}),
     ]
     nodes = [
         node("n1", A, -3600),
@@ -116,7 +117,13 @@ def test_entries_of_ray(tmp_path: Path) -> None:
         ]
     finally:
         dashboard.close()
-    jobs_and_holders = {"before_since": 1, "of_no_job": 4, "truncated": 3, "malformed": 2}
+    jobs_and_holders = {
+        "before_since": 1,
+        "of_no_job": 4,
+        "truncated": 3,
+        "malformed": 2,
+        "unknown_resource": 1,
+    }
     # Metered: a job, two supervisors, an actor, a task; and a node.
     assert read[0] == {**jobs_and_holders, "metered": 6, "drivers": 1, "same_name": 2, "no_gpu": 2}
     assert read[1] == {**jobs_and_holders, "metered": 5, "nodes_off": 4, "no_gpu": 2}
@@ -153,6 +160,8 @@ def test_runs_of_mlflow(tmp_path: Path) -> None:
     server.runs = [
         run("own", 0), run("of-job", 0, tags={"trainfare.job_id": "17"}), run("odd", 0, start_time=-5),
         run("many", 0, tags={"trainfare.attempt": "0"}), run("over", -90_000, 60),
+        run("no-gpus", 0, tags={"trainfare.gpus": "0"}), run("backwards", 2_000, 100),
+        run("unnamed", 0, tags={"trainfare.gpus": "0"}, metrics=[metric("system/gpu_0_utilization", 50.0, 22)]),
     ]  # fmt: skip
     server.meter_is_away = True
     given = {
@@ -172,12 +181,15 @@ def test_runs_of_mlflow(tmp_path: Path) -> None:
         many = accounted(open_mlflow(MlflowOptions.model_validate(given)), ray_ms(100))
     finally:
         server.close()
-    assert read[0] == {"metered": 2, "malformed": 2, "before_since": 1, "cost_not_written": 1}
+    assert read[0] == {
+        "metered": 2, "malformed": 2, "before_since": 1, "cost_not_written": 1,
+        "no_gpus_named": 1, "no_times": 1, "unnamed_gpus": 1,
+    }  # fmt: skip
     assert read[1] == {
         "metered": 1,
         "malformed": 1,
         "before_since": 1,
-        "standalone_runs": 2,
+        "standalone_runs": 5,
         "cost_not_written": 1,
     }
     assert counted(many) == {"metered": 202, "cost_not_written": 2}

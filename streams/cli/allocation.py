@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -67,8 +68,10 @@ def _cells(row: dict[str, object], form: OutputFormat) -> tuple[object, ...]:
     from streams.bills.values import trimmed
 
     match, shares = dict(row["match"]), dict(row["shares"])  # type: ignore[call-overload]  # maps, as the store says
-    split: object = {team: trimmed(share) for team, share in shares.items()} or row["split"]
+    split: object = {team: trimmed(Decimal(share)) for team, share in shares.items()} or row["split"]
     if form is not OutputFormat.json:
         match = " ".join(f"{name}={text}" for name, text in match.items())
-        split = " ".join(f"{team}={trimmed(share)}" for team, share in shares.items()) or row["split"]
+        split = (
+            " ".join(f"{team}={trimmed(Decimal(share))}" for team, share in shares.items()) or row["split"]
+        )
     return row["rule"], match, split, row["first"], row["until"], row["lines"], row["effective_usd"]

@@ -54,9 +54,9 @@ def _standing_rules(store: MonthSource) -> tuple[AllocationRule, ...]:
     )
 
 
-def _units(share: Decimal) -> int:
-    """A share as a weight: a file gives it nine decimals at most."""
-    return int(share.scaleb(9))
+def _units(share: Decimal | str) -> int:
+    """A share as a weight, of nine decimals at most; a worker answers with amounts in maps as text."""
+    return int(Decimal(share).scaleb(9))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import defaultdict
 from decimal import Decimal
@@ -20,7 +21,9 @@ from streams.costs.month_store import OpenMonthStore
 from streams.errors import WrongUseError
 from tests.bills.bill import file_of, line, loaded, written
 from tests.bills.test_closing import NOW_MS, Books, with_may
-from tests.cli.command import trainfare
+from tests.bills.test_load_through_worker import NoLog
+from tests.cli.command import Done, trainfare
+from tests.web.serving import Client, served
 
 RULES = """
 [[allocation]]
@@ -272,3 +275,25 @@ def test_the_file_of_the_page_takes_the_lines_that_it_names(store: ClickHouseSto
         ("database", "vision", Decimal("1.8")),
         ("database", "speech", Decimal("1.2")),
     }
+
+
+def test_rules_go_through_a_process_that_has_the_store(store: ClickHouseStore, tmp_path: Path) -> None:
+    path, token = tmp_path / "allocation.toml", "a-token-of-sixteen-and-more"
+    path.write_text(RULES, encoding="utf-8")
+    loaded(store, written(tmp_path / "may.csv", billed("1005", "RDS", Tags='{"app":"shared-db"}')))
+
+    async def work(client: Client) -> list[Done]:
+        env = {"TRAINFARE_WEB_TOKEN": token}
+        asked = [("load", path), ("show",)]
+        return [
+            await asyncio.to_thread(
+                trainfare, "allocation", *words, "--url", client.server.url, env=env, shared=False
+            )
+            for words in asked
+        ]
+
+    sent, shown = served(store, work, controls=NoLog(), token=token)
+    assert (sent.code, sent.out) == (0, f"{path}: 4 allocation rules; 4 new, 0 changed, 0 removed\n"), (
+        sent.err
+    )
+    assert (shown.code, "1,005.00" in shown.out) == (0, True), shown.err

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams.engine.kernels.bill import MAX_COST_NANO, bill_rows, cost_nano, mul_div_floor
@@ -37,6 +37,8 @@ def i64(value: int) -> int:
 
 
 @given(wide, wide, positive)
+@example(2**62, 5, 7)  # the product of the remainder is one less than a multiple of the divisor
+@example(2**62, 5, 2**61 - 1)
 def test_mul_div_equals_python_over_all_of_int64(a: int, b: int, d: int) -> None:
     """Quotient and remainder, saturated where the quotient passes 63 bits."""
     quotient, rest = mul_div_mod(i64(a), i64(b), i64(d))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams.engine.kernels.spread import spread
@@ -21,7 +21,7 @@ sizes = st.one_of(st.integers(0, 10), st.integers(0, 2**53), st.integers(0, 2**6
 @st.composite
 def cuts(draw: st.DrawFn) -> list[tuple[int, int]]:
     times = [INT64_MIN, *sorted(draw(st.lists(near, max_size=4)))]
-    return [(at, draw(st.integers(-1, 2))) for at in times]
+    return [(at, draw(st.sampled_from((0, 0, 1, 2, -1)))) for at in times]
 
 
 @st.composite
@@ -52,8 +52,13 @@ def run(events: list[Amount], lo: int, hi: int, lost: list[tuple[int, int]]) -> 
     return list(zip(*(column.tolist() for column in found), strict=True))
 
 
-@given(st.lists(amounts(), max_size=5), st.integers(-3, 8), st.integers(-3, 8), disjoint())
-def test_pieces_equal_python(events: list[Amount], lo: int, hi: int, lost: list[tuple[int, int]]) -> None:
+@settings(max_examples=max(50, settings.default.max_examples))  # an example takes a millisecond
+@given(st.lists(amounts(), min_size=1, max_size=5), st.integers(-3, 3), st.integers(0, 8), disjoint())
+@example([(0, 100, 30_000, 90_000, [(INT64_MIN, 0)])], 0, 2, [])
+def test_pieces_equal_python(
+    events: list[Amount], lo: int, minutes: int, lost: list[tuple[int, int]]
+) -> None:
+    hi = lo + minutes
     assert run(events, lo, hi, lost) == naive.spread(events, lo, hi, lost)
 
 

@@ -54,7 +54,7 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
 #: What each of these would break alone is held by another line of defence.
 HELD: dict[str, tuple[Break, Allowed]] = {
     "guard off, start at our own next": (controls.guard_off, ORDERLY),
-    "start at the committed offset, trimming alone on": (controls.holes_stepped_over, COMMITTED),
+    "start at the committed offset": (lambda patch: None, COMMITTED),
     "commit before the snapshot, start at our own next": (controls.commit_before_snapshot, Allowed()),
 }
 

@@ -13,6 +13,7 @@ from streams.cli.main import build
 #: Options, and an argument, that name days, weeks or months.
 ABOUT_DAYS = frozenset({"--from", "--month", "--last", "--last-week", "--per", "month"})
 WITHOUT = {
+    "allocation show": "bills are of months of UTC",
     "bills allocate": "bills are of months of UTC",
     "bills export": "charges of FOCUS are by hours of UTC",
     "bills reconcile": "bills are of days of UTC",

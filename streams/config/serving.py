@@ -58,7 +58,7 @@ class AtRestSettings(Group):
 
 
 class SecondPersonSettings(Group):
-    """Who gets a message of requests."""
+    """Who gets requests."""
 
     confirmers: Annotated[str, AfterValidator(checked)] = Field(
         default="",

@@ -205,7 +205,10 @@ def test_whose_teams_scopes_are_of_is_said(tmp_path: Path) -> None:
     assert said["team_bounds"] == {scope: ["vision"] for scope in ("metrics", "query", "act")}
     assert asked(tmp_path, in_groups("vision", "all"), "/api/v1/jobs", text=text)[0] != 403
     assert asked(tmp_path, in_groups("vision", "all"), "/metrics", text=text)[0] == 403
-    assert asked(tmp_path, in_groups("vision", "all"), "/api/v1/approvals", text=text) == (200, {"requests": []})
+    assert asked(tmp_path, in_groups("vision", "all"), "/api/v1/approvals", text=text) == (
+        200,
+        {"requests": []},
+    )
 
 
 @pytest.mark.parametrize("role", PersonRole)

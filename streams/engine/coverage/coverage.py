@@ -19,7 +19,7 @@ from streams.engine.coverage.fold_result import FoldResult, UsagePiece
 from streams.engine.coverage.names import NO_HOUR, Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.coverage.shapes import Shape, ShapeGroups
-from streams.engine.coverage.unused import UnusedGpus, jobs_with_rest, note_work, unused_of
+from streams.engine.coverage.unused import WORK_PERMILLE, UnusedGpus, jobs_with_rest, unused_of
 from streams.engine.kernels.arrays import F64, I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
@@ -36,6 +36,7 @@ from streams.engine.kernels.store import (
     Samples,
 )
 from streams.engine.kernels.usage_sums import sum_blocks, sum_recent, sum_usage
+from streams.engine.kernels.work_times import note_work_times
 
 
 class RecentUsage(NamedTuple):
@@ -125,7 +126,7 @@ class Coverage:
             self._arrays.reserve_rows(int(minutes[done:end].sum()))
             fold_samples(first + done, first + end, self._horizon_s, self._arrays.store, samples)
             done = end
-        note_work(samples, first, stop, self._arrays)
+        note_work_times(first, stop, WORK_PERMILLE, self._arrays.store, samples, self._arrays.worked_s)
 
     def jobs_with_rest(self, until_s: int, wait_s: int) -> list[str]:
         """The jobs of which a GPU did nothing for so long before an instant."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.names import Holder, HolderNames
-from streams.engine.kernels.store import BEGINNING_S, UNEXPORTED_SLOTS, UNTOUCHED_S, Samples
+from streams.engine.kernels.store import BEGINNING_S
 
 #: Samples of fewer thousandths are no work.
 WORK_PERMILLE: Final = 20
@@ -27,32 +27,6 @@ class UnusedGpus(NamedTuple):
     gpus: tuple[tuple[str, str], ...]  # the node and the GPU of each, in order
     since_s: int
     sampled: int  # how many GPUs of the attempt are sampled
-
-
-def note_work(samples: Samples, first: int, stop: int, arrays: CoverageArrays) -> None:
-    """Note the work that the records [first, stop) of a batch say, after they were folded."""
-    store, worked = arrays.store, arrays.worked_s
-    rows = np.flatnonzero(samples.end_s[first:stop] > samples.begin_s[first:stop]) + first
-    begins = store.group_ptr[samples.group[rows]]
-    sizes = store.group_ptr[samples.group[rows] + 1] - begins  # 0 of what is refused, or folded by itself
-    if not len(samples.util) or not sizes.any():
-        return
-    place = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    slot = store.group_slot[np.repeat(begins, sizes) + place]
-    works = samples.util[np.repeat(samples.value_ptr[rows], sizes) + place] * 1000 >= WORK_PERMILLE - 0.5
-    before = worked[slot]
-    if (before == BEGINNING_S).any():  # of several records the first one counts: assigned last
-        fresh = np.flatnonzero(before == BEGINNING_S)[::-1]
-        worked[slot[fresh]] = np.repeat(samples.begin_s[rows], sizes)[fresh]
-    np.maximum.at(worked, slot[works], np.repeat(samples.end_s[rows], sizes)[works])
-    if not samples.late[first:stop].any():
-        return
-    # Late work touches no second of a ring, and must be exported all the same.
-    missing = np.unique(slot[(worked[slot] != before) & (store.slots["touched_s"][slot] == UNTOUCHED_S)])
-    count = int(store.used[UNEXPORTED_SLOTS])
-    store.unexported_slots[count : count + len(missing)] = missing
-    store.used[UNEXPORTED_SLOTS] = count + len(missing)
-    store.slots["touched_s"][missing] = store.slots["newest_s"][missing]
 
 
 def jobs_with_rest(arrays: CoverageArrays, names: HolderNames, until_s: int, wait_s: int) -> list[str]:

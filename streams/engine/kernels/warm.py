@@ -59,6 +59,7 @@ from streams.engine.kernels.store import (
     Samples,
 )
 from streams.engine.kernels.usage_sums import COLUMNS, sum_blocks, sum_recent, sum_usage
+from streams.engine.kernels.work_times import note_work_times
 
 
 def compile_all() -> None:
@@ -219,6 +220,7 @@ def _warm_coverage() -> None:
         covers=np.zeros(1, np.uint8),
     )
     fold_samples(0, 1, 1, store, samples)
+    note_work_times(0, 1, 1, store, samples, np.zeros(1, np.int64))
     cells = np.zeros(1, np.uint16)
     read_cells(slot, second, second, store.ring, cells)
     write_cells(slot, second, second, cells, store.slots, store.ring)

@@ -126,10 +126,8 @@ class IdleGpus:
         profiles: Profiles,
     ) -> Iterator[IdleJob]:
         """Yield the jobs whose turn is the tick (its index, its instant) of which single GPUs are unused."""
-        at_ms, least = (
-            tick[1],
-            min(profiles[number].threshold(IDLE_GPUS, "gpu_minutes") for number in range(len(profiles))),
-        )
+        at_ms = tick[1]
+        least = min(profiles[number].threshold(IDLE_GPUS, "gpu_minutes") for number in range(len(profiles)))
         for job_id in coverage.jobs_with_rest(_until_minute(at_ms) * 60, round(least * 60)):
             job = jobs.get(job_id)
             if job is None or job_id not in curves or turn_of(job_id) != turn_at(at_ms):

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
+from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.similar_jobs import stem_of
+from streams.engine.rules.slow_loops import LEAST_SPAN_MS, hold_ms, is_mostly_lost
 
 _FAILED: Final = ("failed", "superseded")
 BROKEN: Final = (*_FAILED, "preempted")
@@ -21,10 +22,6 @@ BROKEN: Final = (*_FAILED, "preempted")
 DONE: Final = ("completed", "cancelled")
 #: Labels of a job that is one of several that were submitted together, or one of a CI system, which tries another commit each time.
 _PARTS: Final = ("slurm_array_job_id", "slurm_het_job_id", "ci_job")
-#: A slow loop holds for so many halves of the time between its attempts after the last of them.
-HOLDS_HALVES: Final = 3
-#: What a few short attempts lost in a minute or two says little of an hour.
-_LEAST_SPAN_MS: Final = 15 * MINUTE_MS
 #: Names of sessions: what `srun --pty bash` and `salloc` call their jobs.
 _SESSIONS: Final = frozenset({"bash", "sh", "zsh", "fish", "csh", "tcsh", "interactive", "jupyter"})
 
@@ -157,22 +154,22 @@ def run_loops(
             key=lambda each: (each.ended_ms, each.job_id, each.attempt),
         )
         for place in range(len(broken)):
-            alike, hold_ms = _alike(broken, place, apart, done, HOUR_MS), HOUR_MS
+            alike, holds_ms = _alike(broken, place, apart, done, HOUR_MS), HOUR_MS
             if not _is_loop(alike, limits, loss):
                 alike = _alike(broken, place, apart, done, limits.slow_ms)[-2:]
-                hold_ms = HOLDS_HALVES * (alike[-1].ended_ms - alike[0].ended_ms) // 2 if alike else 0
+                holds_ms = hold_ms(alike[-1].ended_ms - alike[0].ended_ms) if alike else 0
                 if not _is_slow(alike, limits, loss):
                     continue
             begin_ms = alike[-1].ended_ms
             over = bisect_left(done, begin_ms)
-            until_ms = min(begin_ms + hold_ms, done[over] if over < len(done) else NEVER_MS)
+            until_ms = min(begin_ms + holds_ms, done[over] if over < len(done) else NEVER_MS)
             found.append(RunLoop(begin_ms, until_ms, tuple(alike)))
     return sorted(found)
 
 
 def lost_per_hour(alike: Sequence[RunAttempt], loss: Callable[[RunAttempt], RunLoss]) -> int:
     """What attempts lost, in nano-dollars per hour since the first of them began; of a quarter of an hour at least."""
-    length_ms = max(alike[-1].ended_ms - alike[0].began_ms, _LEAST_SPAN_MS)
+    length_ms = max(alike[-1].ended_ms - alike[0].began_ms, LEAST_SPAN_MS)
     return sum(loss(each).lost_nano for each in alike) * HOUR_MS // length_ms
 
 
@@ -185,7 +182,7 @@ def _is_slow(alike: Sequence[RunAttempt], limits: LoopLimits, loss: Callable[[Ru
     ):
         return False
     losses = [loss(each) for each in alike]
-    return 2 * sum(each.lost_nano for each in losses) >= sum(each.cost_nano for each in losses)
+    return is_mostly_lost(sum(each.lost_nano for each in losses), sum(each.cost_nano for each in losses))
 
 
 def _is_loop(alike: Sequence[RunAttempt], limits: LoopLimits, loss: Callable[[RunAttempt], RunLoss]) -> bool:

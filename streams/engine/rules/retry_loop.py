@@ -18,6 +18,7 @@ from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
+from streams.engine.rules.slow_loops import LEAST_SPAN_MS, SLOW_LOST_RATIO, hold_ms, is_mostly_lost
 from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import changed_since
@@ -27,12 +28,6 @@ from streams.engine.timeline.lines import Lines
 _FAILED: Final = ("failed", "superseded")
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
-#: What a few short attempts lost in a minute or two says little of an hour.
-_LEAST_SPAN_MS: Final = 15 * MINUTE_MS
-#: A slow loop goes on for so many halves of the time between its attempts after the last of them.
-_HOLDS_HALVES: Final = 3
-#: What two attempts of a slow loop lost is at least this share of what the job paid meanwhile: it saves hardly anything.
-_SLOW_LOST_RATIO: Final = 0.5
 
 
 class RetryLimits(NamedTuple):
@@ -103,18 +98,18 @@ def retry_spans(
     cancelled, OPEN_MS if it was not. Spans that end by `since_ms` are left out.
     """
     spans = []
-    longest_ms = max(_hold_ms(limits.slow_ms), HOUR_MS)
+    longest_ms = max(hold_ms(limits.slow_ms), HOUR_MS)
     begin = bisect_right(broken, since_ms - longest_ms, key=attrgetter("ended_ms"))
     for place in range(begin, len(broken)):
-        last, hold_ms = broken[place], HOUR_MS
+        last, holds_ms = broken[place], HOUR_MS
         # One that is slow has one failure in an hour, so it is no other.
         holds = last.ended_ms > since_ms - HOUR_MS and _is_quick(broken, place, limits, lost_nano)
         before = None if holds else slow_before(broken, place, limits.slow_ms)
         if before is not None:
-            hold_ms = _hold_ms(last.ended_ms - before.ended_ms)
-            holds = last.ended_ms > since_ms - hold_ms and is_slow_loop(before, last)
+            holds_ms = hold_ms(last.ended_ms - before.ended_ms)
+            holds = last.ended_ms > since_ms - holds_ms and is_slow_loop(before, last)
         if holds and last.ended_ms < done_ms:
-            spans.append((last.ended_ms, min(last.ended_ms + hold_ms, done_ms)))
+            spans.append((last.ended_ms, min(last.ended_ms + holds_ms, done_ms)))
     return union(spans)
 
 
@@ -142,11 +137,6 @@ def slow_before(broken: Sequence[BrokenAttempt], place: int, slow_ms: int) -> Br
             is_slow = before.failed and HOUR_MS <= last.ended_ms - before.ended_ms < slow_ms
             return before if is_slow else None
     return None
-
-
-def _hold_ms(period_ms: int) -> int:
-    """For how long a slow loop goes on after its last attempt."""
-    return _HOLDS_HALVES * period_ms // 2
 
 
 def within_an_hour(broken: Sequence[BrokenAttempt], last: BrokenAttempt) -> list[BrokenAttempt]:
@@ -183,7 +173,7 @@ class _SlowLoss(NamedTuple):
     @property
     def is_most(self) -> bool:
         """Whether they lost much of what was paid."""
-        return self.lost_nano >= Fraction(_SLOW_LOST_RATIO) * self.paid_nano
+        return is_mostly_lost(self.lost_nano, self.paid_nano)
 
 
 def _slow_loss(
@@ -194,7 +184,7 @@ def _slow_loss(
     lost = sum((cost_in(of, spans) for of, spans in pair), Fraction(0))
     meanwhile: list[Span] = [(begin_ms, last.ended_ms)]
     paid = sum((cost_in(of, meanwhile) for of in lines.values()), Fraction(0)) if lost else Fraction(0)
-    return _SlowLoss(lost * HOUR_MS / max(last.ended_ms - begin_ms, _LEAST_SPAN_MS), paid, lost)
+    return _SlowLoss(lost * HOUR_MS / max(last.ended_ms - begin_ms, LEAST_SPAN_MS), paid, lost)
 
 
 def _spans(known: JobKnown) -> Iterator[FactSpan]:
@@ -245,7 +235,7 @@ def _waste(at: JobAt, _paid_nano_per_hour: int) -> int | None:
     alike = _broken_like_last(at)
     starts_ms = (start_ms for each in alike for start_ms, _ in at.timelines[each.attempt].lost)
     begin_ms = min(starts_ms, default=at.at_ms)
-    return round(_lost_nano(at, alike) * HOUR_MS / max(at.at_ms - begin_ms, _LEAST_SPAN_MS))
+    return round(_lost_nano(at, alike) * HOUR_MS / max(at.at_ms - begin_ms, LEAST_SPAN_MS))
 
 
 def _cause(at: JobAt) -> str:
@@ -275,10 +265,10 @@ def _margins(at: JobAt) -> list[Margin]:
     limits, slow = _limits(of), list[_SlowLoss]()
     end = bisect_right(broken, at.at_ms, key=attrgetter("ended_ms"))
     for place in range(
-        bisect_right(broken, at.at_ms - _hold_ms(limits.slow_ms), 0, end, key=attrgetter("ended_ms")), end
+        bisect_right(broken, at.at_ms - hold_ms(limits.slow_ms), 0, end, key=attrgetter("ended_ms")), end
     ):
         before = slow_before(broken, place, limits.slow_ms)
-        if before is not None and at.at_ms < broken[place].ended_ms + _hold_ms(
+        if before is not None and at.at_ms < broken[place].ended_ms + hold_ms(
             broken[place].ended_ms - before.ended_ms
         ):
             slow.append(_slow_loss(before, broken[place], at.timelines, at.lines))
@@ -324,7 +314,7 @@ def _slow_margins(found: _SlowLoss | None, of: Mapping[str, float]) -> list[Marg
     what = "dollars per hour lost by two that failed hours apart"
     return [
         from_threshold_on(what, per_hour, of["slow_usd_per_hour"], way=3),
-        from_threshold_on("share of what was paid meanwhile", share, _SLOW_LOST_RATIO, way=3),
+        from_threshold_on("share of what was paid meanwhile", share, SLOW_LOST_RATIO, way=3),
     ]
 
 

@@ -14,7 +14,6 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.lineage import (
     BROKEN,
-    HOLDS_HALVES,
     RunAttempt,
     RunJob,
     RunKey,
@@ -25,6 +24,7 @@ from streams.engine.rules.lineage import (
     run_loops,
 )
 from streams.engine.rules.resubmit_loop import finding, limits_of
+from streams.engine.rules.slow_loops import hold_ms
 from streams.worker.ledger_judges import run_sql
 from streams.worker.ledger_judges.instants import changes_at, instants_of
 from streams.worker.ledger_judges.named_rows import named_rows
@@ -32,8 +32,6 @@ from streams.worker.ledger_judges.reader import SqlStore
 
 #: A loop holds for an hour after its last attempt, whose others ended in the hour before that.
 _READ_BACK_MS: Final = 2 * HOUR_MS
-#: One that is slow holds for so many times as long as its attempts may lie apart, from the end of the first on.
-_SLOW_TIMES: Final = 1 + HOLDS_HALVES / 2
 
 
 class _JobsOfRun(NamedTuple):
@@ -57,7 +55,9 @@ class ResubmitJudge:
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         limits = limits_of(of.thresholds)
         bound = {"from_ms": instants[0] - _READ_BACK_MS, "to_ms": instants[-1]}
-        slow = {**bound, "from_ms": instants[0] - max(round(_SLOW_TIMES * limits.slow_ms), _READ_BACK_MS)}
+        # From the end of the first attempt of a slow loop until it is over.
+        longest_ms = limits.slow_ms + hold_ms(limits.slow_ms)
+        slow = {**bound, "from_ms": instants[0] - max(longest_ms, _READ_BACK_MS)}
         runs = [*self._runs(firing, bound, slow)]
         jobs = sorted({each.job_id for run in runs for each in run.attempts if each.state in BROKEN})
         if not jobs:

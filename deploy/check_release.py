@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 _HEADING: Final = re.compile(r"^## \[([^\]]+)\](?: - (\d{4}-\d{2}-\d{2}))?$", re.MULTILINE)
+_PART: Final = re.compile(r"^### (.+)$", re.MULTILINE)
 
 
 class ReleaseError(Exception):
@@ -21,7 +23,8 @@ def notes(tag: str, project: str, changelog: str, *others: str) -> str:
     """What the changelog says of the tag's version.
 
     Raises:
-        ReleaseError: The tag, the version of `project` (pyproject.toml) and of `others`, and the newest heading are not the same.
+        ReleaseError: The tag, the version of `project` (pyproject.toml) and of `others`, and the newest heading are not the same, or its
+            part of the changelog is empty or has a heading twice.
     """
     version = tomllib.loads(project)["project"]["version"]
     for each in others:
@@ -45,6 +48,9 @@ def notes(tag: str, project: str, changelog: str, *others: str) -> str:
     text = changelog[newest.end() : headings[1].start() if len(headings) > 1 else None].strip()
     if not text:
         raise ReleaseError(f"CHANGELOG.md says nothing of {version}")
+    parts = Counter(_PART.findall(text))
+    if twice := [part for part, times in parts.items() if times > 1]:
+        raise ReleaseError(f"in CHANGELOG.md {version} has more than once: {', '.join(twice)}")
     return text
 
 

@@ -33,6 +33,11 @@ def test_the_notes_are_those_of_the_version_alone() -> None:
         ("v1.2.0", "# Changelog\n", r"newest heading of CHANGELOG\.md is none"),
         ("v1.2.0", CHANGELOG.replace(" - 2026-01-31", ""), r"1\.2\.0 in CHANGELOG\.md has no date"),
         ("v1.2.0", CHANGELOG.replace("### Asking\n\n- More.\n", ""), r"says nothing of 1\.2\.0"),
+        (
+            "v1.2.0",
+            CHANGELOG.replace("- More.", "- More.\n\n### Alerts\n\n- Other.\n\n### Asking\n\n- Again."),
+            r"1\.2\.0 has more than once: Asking$",
+        ),
     ],
 )
 def test_what_differs_is_said(tag: str, changelog: str, why: str) -> None:

@@ -12,15 +12,7 @@ from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.carbon import LEVELS, cells
 from streams.costs.request import Period
@@ -40,6 +32,7 @@ def load(
     load_files(files, "carbon", _WANTED, data, url)
 
 
+@takes_span
 def show(
     data: DataOption = None,
     by: Annotated[
@@ -49,21 +42,16 @@ def show(
         ),
     ] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.month,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
-    tz: TzOption = "",
+    *,
+    asked: AskedSpan,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show energy, its CO2 equivalent and its cost; energy without an intensity stands apart."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    usual = settings_for(data).calendar.calendar()
-    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
-    with reader_for(data, url) as store:
+    settings = settings_for(data)
+    span, calendar = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
+    with reader_for(data, url, settings=settings) as store:
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")

@@ -12,15 +12,7 @@ from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.commitments import LEVELS, MONEY, cells, coverage
 from streams.costs.request import Period
@@ -43,6 +35,7 @@ def load(
     load_files([file], "commitments", _WANTED, data, url)
 
 
+@takes_span
 def show(
     data: DataOption = None,
     by: Annotated[
@@ -56,22 +49,17 @@ def show(
     covered: Annotated[
         bool, typer.Option("--coverage", help="How much of the use is covered, instead.")
     ] = False,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
-    tz: TzOption = "",
+    *,
+    asked: AskedSpan,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what commitments cost, and what of it was used and unused; or with --coverage what they cover."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    usual = settings_for(data).calendar.calendar()
-    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
+    settings = settings_for(data)
+    span, calendar = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
     levels = levels_of(by, LEVELS, LEVELS[0])
-    with reader_for(data, url) as store:
+    with reader_for(data, url, settings=settings) as store:
         steps = coverage(per, span, calendar) if covered else cells(levels, per, span, limit, calendar)
         found = store.answered(steps)
     if not found.rows:

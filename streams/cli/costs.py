@@ -12,15 +12,7 @@ from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.answer import cost_steps
 from streams.costs.driver_cells import driver_rows, driver_sql
@@ -48,16 +40,14 @@ _BY_HELP: Final = (
 )
 
 
+@takes_span
 def costs(
     data: DataOption = None,
     metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_metrics.md, metrics.")] = Metric.total,
     by: Annotated[list[str] | None, typer.Option(metavar="LEVEL[,LEVEL]", help=_BY_HELP)] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
+    *,
+    asked: AskedSpan,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL=NAME", help="Only these, e.g. team=vision; may be repeated."),
@@ -93,7 +83,6 @@ def costs(
     progress: Annotated[
         str, typer.Option(metavar="NAME", help="Of m9: a progress that jobs report, e.g. step.")
     ] = "",
-    tz: TzOption = "",
     currency: Annotated[
         str,
         typer.Option(metavar="CODE", help="The cost in this currency, too, with its rate and day: e.g. EUR."),
@@ -102,9 +91,8 @@ def costs(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what was paid, over time and by any levels (job, owner, team...)."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
     settings = settings_for(data)
-    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
+    calendar = calendar_of("--tz", asked.tz, settings.calendar.calendar())
     span = asked.resolved(SystemClock().now_ms(), calendar=calendar)
     request = request_of(
         {

@@ -10,42 +10,30 @@ import typer
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.owner_shares import cells
 from streams.costs.owner_shares import worst as worst_sources
 from streams.costs.request import Period
 
 
+@takes_span
 def coverage(
     data: DataOption = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.month,
     worst: Annotated[
         bool, typer.Option("--worst", help="Where cost without a name comes from, instead.")
     ] = False,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
-    tz: TzOption = "",
+    *,
+    asked: AskedSpan,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="With --worst: rows of each name.")] = 10,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show the share of cost with owner, team, project and cost centre over time, or its worst sources."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    usual = settings_for(data).calendar.calendar()
-    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, usual)
-    with reader_for(data, url) as store:
+    settings = settings_for(data)
+    span, calendar = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
+    with reader_for(data, url, settings=settings) as store:
         steps = worst_sources(span, limit) if worst else cells(per, span, calendar)
         found = store.answered(steps)
     if not found.rows:

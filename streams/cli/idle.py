@@ -13,15 +13,7 @@ import typer
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import LEVELS, MONEY, NODES, cells
@@ -29,6 +21,7 @@ from streams.costs.idle_nodes import findings as findings_of
 from streams.costs.request import Period
 
 
+@takes_span
 def idle(
     data: DataOption = None,
     by: Annotated[
@@ -38,12 +31,8 @@ def idle(
         ),
     ] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time.")] = Period.all,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
-    tz: TzOption = "",
+    *,
+    asked: AskedSpan,
     findings: Annotated[
         bool, typer.Option("--findings", help="What to look at: forgotten nodes, use without a job, ...")
     ] = False,
@@ -51,9 +40,8 @@ def idle(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what the nodes cost, what jobs used of it and what was idle."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
     settings = settings_for(data)
-    span, calendar = asked.in_zone(SystemClock().now_ms(), tz, settings.calendar.calendar())
+    span, calendar = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
     levels = levels_of(by, LEVELS, "team")
     with reader(settings) as store:
         steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)

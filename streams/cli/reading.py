@@ -350,17 +350,20 @@ def reader_at(url: str, settings: Settings, *, writes: bool = False) -> Iterator
 
 
 @contextmanager
-def reader_for(data: Path | None, url: str | None, *, writes: bool = False) -> Iterator[Reader]:
+def reader_for(
+    data: Path | None, url: str | None, *, writes: bool = False, settings: Settings | None = None
+) -> Iterator[Reader]:
     """Query a worker at `url`, or the store of `data`, or the configured one where neither is given.
 
-    With `writes` also load into it; an empty directory becomes a store.
+    With `writes` also load into it; an empty directory becomes a store. A command that has read the settings
+    hands them in.
 
     Raises:
         WrongUseError: Both are given, or the address is invalid.
         TrainfareError: Nothing answers there.
     """
     check_one_of(data, url)
-    settings = settings_for(data)
+    settings = settings or settings_for(data)
     with (
         reader(settings, may_begin=writes)
         if url is None

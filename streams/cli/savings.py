@@ -11,15 +11,7 @@ import typer
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import Reader, reader_for
-from streams.cli.spans import (
-    AskedSpan,
-    FromOption,
-    LastOption,
-    LastWeekOption,
-    MonthOption,
-    ToOption,
-    TzOption,
-)
+from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.day_parts import Row
 from streams.costs.idle_nodes import bounds_of
@@ -32,24 +24,20 @@ from streams.errors import WrongUseError
 _SPOT_JOBS_MAX: Final = 5_000
 
 
+@takes_span
 def savings(
     data: DataOption = None,
-    from_: FromOption = "",
-    to: ToOption = "",
-    last: LastOption = "",
-    last_week: LastWeekOption = False,
-    month: MonthOption = "",
-    tz: TzOption = "",
+    *,
+    asked: AskedSpan,
     spot: Annotated[bool, typer.Option(help="What jobs on spot saved, too; each takes some ms.")] = True,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what idle nodes and unused GPUs cost, and what jobs on spot saved, with the evidence."""
-    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
-    usual = settings_for(data).calendar.calendar()
-    span, _ = asked.in_zone(SystemClock().now_ms(), tz, usual)
-    with reader_for(data, url) as store:
+    settings = settings_for(data)
+    span, _ = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
+    with reader_for(data, url, settings=settings) as store:
         rows, hours = store.answered(savings_of(span))
         made = _spot(store, span, hours) if spot else []
     if len(rows) > limit:

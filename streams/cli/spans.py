@@ -5,7 +5,9 @@ The instant of asking is handed in.
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -20,8 +22,6 @@ from streams.costs.parts import HourSpan
 from streams.costs.request import calendar_of, instant_of
 from streams.errors import WrongUseError
 
-FromOption = Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")]
-ToOption = Annotated[str, typer.Option("--to", metavar="DATE", help="First hour that does not count.")]
 LastOption = Annotated[
     str,
     typer.Option("--last", metavar="SPAN", help="Until now: 12h, 7d or 2w; the begun hour or day counts."),
@@ -41,6 +41,7 @@ TzOption = Annotated[
 ]
 
 _LAST: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])", re.ASCII)
+_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 
@@ -61,13 +62,14 @@ class ResolvedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedSpan:
-    """The options of a span, as they were given."""
+    """The options of a span, as they were given; `takes_span` makes them those of a command."""
 
-    first: str = ""
-    until: str = ""
-    last: str = ""
-    last_week: bool = False
-    month: str = ""
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = ""
+    until: Annotated[str, typer.Option("--to", metavar="DATE", help="First hour that does not count.")] = ""
+    last: LastOption = ""
+    last_week: LastWeekOption = False
+    month: MonthOption = ""
+    tz: TzOption = ""
 
     def resolved(self, now_ms: int, step: Step = Step.hour, calendar: Calendar = PLAIN) -> ResolvedSpan:
         """The span, of whole hours or of days of the calendar; `--from` and `--to` as they are.
@@ -111,14 +113,36 @@ class AskedSpan:
             raise WrongUseError("--from: must be before --to")
         return HourSpan(begin_ms, end_ms)
 
-    def in_zone(self, now_ms: int, tz: str, usual: Calendar) -> tuple[HourSpan, Calendar]:
+    def in_zone(self, now_ms: int, usual: Calendar) -> tuple[HourSpan, Calendar]:
         """The hours of the span by the calendar of `--tz`, or else by the usual one, and that calendar.
 
         Raises:
             WrongUseError: As `hours`, or the zone is unknown.
         """
-        calendar = calendar_of("--tz", tz, usual)
+        calendar = calendar_of("--tz", self.tz, usual)
         return self.hours(now_ms, calendar), calendar
+
+
+def takes_span(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a span in place of its parameter `asked`.
+
+    Typer reads options from a signature: the fields of `AskedSpan` stand there where `asked` stood.
+    """
+    fields = inspect.signature(AskedSpan, eval_str=True).parameters
+
+    def run(**given: object) -> None:
+        command(asked=AskedSpan(**{name: given.pop(name) for name in fields}), **given)  # type: ignore[arg-type]  # Typer has converted them by the same annotations.
+
+    own = inspect.signature(command, eval_str=True)
+    parameters = [
+        each
+        for name, parameter in own.parameters.items()
+        for each in (fields.values() if name == "asked" else (parameter,))
+    ]
+    run.__signature__ = own.replace(parameters=[each.replace(kind=_BY_NAME) for each in parameters])  # type: ignore[attr-defined]  # inspect.signature() looks for it.
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    return run
 
 
 def days_of_month(text: str, calendar: Calendar = PLAIN) -> tuple[str, str]:

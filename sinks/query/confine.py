@@ -81,6 +81,19 @@ def bound_memory(limits: QueryLimits) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
+def close_in_helper(cpu_s: int, memory_bytes: int, read: Iterable[str]) -> None:
+    """Leave a process that works for a worker its pipe, these files to read, and so much CPU time and memory."""
+    for kind, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_DATA, memory_bytes),
+    ):
+        resource.setrlimit(kind, (most, most))
+    leave_network()
+    close_in(read, [], [])
+
+
 def end_after(time_ms: int) -> None:
     """Have the kernel end this process when a query exceeds its time limit; 0 cancels that.
 

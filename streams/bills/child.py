@@ -6,7 +6,6 @@ A worker must not import it. Lines are read and checked here; the store, which t
 from __future__ import annotations
 
 import os
-import resource
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -45,7 +44,8 @@ def main() -> None:
     confine.lower_priority(OWN_NICE)
     channel = Connection(os.dup(_CHANNEL))
     asked = msgspec.json.decode(channel.recv_bytes(MESSAGE_MAX_BYTES), type=LoadRequest)
-    _close_in(asked)
+    folders = {str(Path(each.path).parent) for each in asked.files}
+    confine.close_in_helper(asked.cpu_s, asked.memory_bytes, [_STREAMS, *folders])
     try:
         files = [*bill_files((each.name, Path(each.path)) for each in asked.files)]
         store = _RemoteStore(channel)
@@ -88,12 +88,3 @@ class _RemoteStore:
     def _ask(self, message: bytes) -> bytes:
         self._channel.send_bytes(message)
         return self._channel.recv_bytes(MESSAGE_MAX_BYTES)
-
-
-def _close_in(asked: LoadRequest) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (asked.cpu_s, asked.cpu_s))
-    resource.setrlimit(resource.RLIMIT_DATA, (asked.memory_bytes, asked.memory_bytes))
-    confine.leave_network()
-    confine.close_in([_STREAMS, *{str(Path(each.path).parent) for each in asked.files}], [], [])

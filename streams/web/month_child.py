@@ -6,7 +6,6 @@ A worker must not import it. The store, which the worker has open, is asked over
 from __future__ import annotations
 
 import os
-import resource
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -32,12 +31,7 @@ def main() -> None:
     confine.lower_priority(OWN_NICE)
     channel = Connection(os.dup(_CHANNEL))
     asked = msgspec.json.decode(channel.recv_bytes(MESSAGE_MAX_BYTES), type=MonthRequest)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (asked.cpu_s, asked.cpu_s))
-    resource.setrlimit(resource.RLIMIT_DATA, (asked.memory_bytes, asked.memory_bytes))
-    confine.leave_network()
-    confine.close_in([_STREAMS], [], [])
+    confine.close_in_helper(asked.cpu_s, asked.memory_bytes, [_STREAMS])
     store = _WorkerStore(channel)
     try:
         if asked.closes:

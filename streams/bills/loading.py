@@ -19,6 +19,7 @@ import pyarrow as pa
 from schemas.bill_tables import BILL_LINES, BILL_LOADS
 from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
+from streams.bills.doubled import DaySums, Exported, doubled
 from streams.bills.export_times import ExportSums, goes_on, is_later
 from streams.bills.files import BillFile, lines_of
 from streams.bills.formats.known import FOCUS
@@ -64,6 +65,7 @@ class PeriodSums:
     other_currency_lines: int = 0
     billed_usd: Decimal = Decimal(0)
     exports: ExportSums = field(default_factory=ExportSums)
+    days: DaySums = field(default_factory=DaySums)
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Loaded:
     digest: str = ""
     format: str = ""
     title: str = ""  # of the format
+    kind: str = ""  # of the export, if its lines show which of the format's it is
     notes: list[str] = field(default_factory=list)
     rounded: int = 0
     fingerprints: list[int] = field(default_factory=list)  # of what was checked, by batch
@@ -121,6 +124,8 @@ def load(
             raise WrongUseError(
                 f"{newer.file.name}: is a later export of a bill that {older.file.name} has, too: load the later one alone"
             )
+    if fault := doubled(Exported(each.file.name, each.title, each.kind, each.periods) for each in checked):
+        raise WrongUseError(fault)
     _retired_by(checked, ids, store, replace=replace)  # refused before anything is stored
     new = [each for each in checked if each.is_new]
     if not new:
@@ -197,6 +202,7 @@ def _checked(file: BillFile, asked: AskedFormat) -> Loaded:
             found.fingerprints.append(fingerprint)
     found.digest = lines.digest
     found.format, found.title, found.notes = reading.format, reading.title, reading.notes
+    found.kind = reading.findings.kind
     found.load_id = _load_id(found.digest, reading)
     if not found.periods:
         raise WrongUseError(f"{file.name}: has a header and no lines; nothing is loaded")
@@ -223,6 +229,7 @@ def _count(found: Loaded, line: BillLine) -> None:
     sums.billing_period_end_s = max(sums.billing_period_end_s, end_s)
     sums.lines += 1
     sums.exports.see(line)
+    sums.days.see(line)
     sums.correction_lines += line.of("charge_class") == CORRECTION
     found.rounded += line.rounded
     if line.of("billing_currency") == USD:

@@ -119,18 +119,22 @@ def _seconds(at: datetime) -> int:
 
 
 def tags(value: object) -> list[tuple[str, str]]:
-    """Keys and values, sorted: of a JSON object, or of a map.
+    """Keys and values, sorted: of a JSON object, of a map, or of a list of objects with `key` and `value`, as Google writes it.
 
     Raises:
-        BadValueError: The cell is neither, or has too many keys.
+        BadValueError: The cell is none of them, or has too many keys.
     """
     if isinstance(value, str):
         if len(value) > TAGS_MAX_BYTES:
             raise BadValueError(f"longer than {TAGS_MAX_BYTES} bytes")
         try:
-            value = msgspec.json.decode(value, type=dict[str, object])
+            value = msgspec.json.decode(value, type=dict[str, object] | list[dict[str, object]])
         except (msgspec.MsgspecError, RecursionError):
             raise BadValueError(f"{shown(str(value))} is no JSON object") from None
+    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+        if not all("key" in each for each in value):
+            raise BadValueError("expected keys and values")
+        value = {str(each["key"]): each.get("value", "") for each in value}
     try:
         pairs = list(value.items()) if isinstance(value, dict) else [(key, each) for key, each in value]  # type: ignore[attr-defined]  # anything else is no pairs, and caught
     except (TypeError, ValueError):

@@ -103,7 +103,7 @@ def test_negations_that_do_not_meet_their_usage_are_named(store: ClickHouseStore
     assert found.notes[-1] == "covered usage and what takes its price back differ by 0.5"
 
 
-def _azure(tmp_path: Path, name: str, *, is_amortized: bool) -> Path:
+def azure_export(tmp_path: Path, name: str, *, is_amortized: bool) -> Path:
     """A day of covered use and another charge, in both of Azure's kinds of export."""
     write = {"ea": azure_ea, "mca": azure_mca}[name]
     other, covered, unused, bought = rows_of(write([Bill(f"node-{number}", "5") for number in range(4)]))
@@ -132,13 +132,13 @@ def test_actual_and_amortized_of_azure_differ_by_lines_of_commitments_alone(
     store: ClickHouseStore, tmp_path: Path
 ) -> None:
     for name in ("ea", "mca"):
-        (actual,) = loaded(store, _azure(tmp_path, name, is_amortized=False), replace=True)
+        (actual,) = loaded(store, azure_export(tmp_path, name, is_amortized=False), replace=True)
         assert shown(store) == [
             ("Usage", "", 5, 5, ""),
             ("Usage", "Used", 0, 0, "r-1"),
             ("Purchase", "", 90, 0, "r-1"),
         ]
-        (amortized,) = loaded(store, _azure(tmp_path, name, is_amortized=True), replace=True)
+        (amortized,) = loaded(store, azure_export(tmp_path, name, is_amortized=True), replace=True)
         assert shown(store) == [
             ("Usage", "", 5, 5, ""),
             ("Usage", "Used", 0, 3, "r-1"),
@@ -188,6 +188,42 @@ def test_credits_of_google_that_are_a_lower_price_stay_in_it(store: ClickHouseSt
         store, "SELECT groupArray(line) AS lines FROM (SELECT line FROM bill_lines ORDER BY line)"
     )
     assert numbers["lines"] == [1, 2, 3], "no two charges have one number"
+
+
+def test_spend_based_commitments_of_google(store: ClickHouseStore, tmp_path: Path) -> None:
+    """Since 2025 usage has its lower price, and the fee a credit of what usage took of it: the rest is what nothing used."""
+    (record,) = gcp_records([Bill("node-1", "10")])
+    fee = record | {
+        "sku": {"id": "F", "description": "Commitment - dollar based v1: Compute Flexible for 1 year"},
+        "cost": "7.2",
+        "cost_at_list": "7.2",
+        "subscription": {"instance_id": "c-2"},
+        "credits": [{"name": "Fee utilization", "type": "FEE_UTILIZATION_OFFSET", "amount": "-6"}],
+        "consumption_model": {"id": "7754-699E-0EBF", "description": "Default"},
+    }
+    covered = record | {
+        "cost": "6",
+        "consumption_model": {"id": "D97B", "description": "Flexible CUDs 1 Year"},
+    }
+    resource = record | {
+        "credits": [
+            {"name": "Committed Usage Discount: CPU", "type": "COMMITTED_USAGE_DISCOUNT", "amount": -10}
+        ],
+        "consumption_model": None,
+    }
+    usual = record | {"consumption_model": {"id": "7754-699E-0EBF", "description": "Default"}}
+    path = tmp_path / "f.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in (fee, covered, resource, usual)))
+    loaded(store, path)
+    unused = Decimal("1.2")
+    assert shown(store) == [
+        ("Usage", "Unused", unused, unused, "c-2"),
+        ("Usage", "Used", 6, 6, "Flexible CUDs 1 Year"),
+        ("Usage", "Used", 0, 0, "Committed Usage Discount: CPU"),
+        ("Usage", "", 10, 10, ""),
+    ]
+    # At list prices usage stands once, and no fee.
+    assert dicts(store, "SELECT sum(list_cost) AS usd FROM billed_lines") == [{"usd": 30}]
 
 
 def test_a_licence_of_a_year_is_amortised_by_days(store: ClickHouseStore, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from streams.bills.trial import tried
 from streams.errors import WrongUseError
 from streams.packed import open_packed
 from tests.bills.bill import NOW_MS
-from tests.bills.exports import BILLS, EXPORTS, Bill, Export, focus, gcp_records, total_of
+from tests.bills.exports import BILLS, EXPORTS, Bill, Export, csv_text, focus, gcp_records, total_of
 from tests.sinks.rows import dicts
 
 OTHERS = tuple(name for name in EXPORTS if name != "focus")
@@ -206,6 +206,61 @@ def test_parquet_of_google_is_as_its_json(store: ClickHouseStore, tmp_path: Path
     # Its costs are floats.
     without = f"{OF_FILE}, billed_cost, effective_cost, contracted_cost, list_cost"
     assert lines(store, ours, without) == lines(store, theirs, without)
+
+
+PAIRS = [{"key": "team", "value": "vision", "inherited": False}, {"key": "empty"}]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_tags_are_maps_or_lists_of_pairs_in_every_format(
+    form: str, store: ClickHouseStore, tmp_path: Path
+) -> None:
+    """Google's view in FOCUS has lists of objects, AWS's exports in Parquet have maps."""
+    (cells,) = csv.DictReader(io.StringIO(focus(BILLS[:1], "Google Cloud")))
+    path = tmp_path / f"f.{form}"
+    if form == "csv":
+        path.write_text(csv_text([cells | {"Tags": json.dumps(PAIRS)}]), encoding="utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist([cells | {"Tags": PAIRS}]), path)
+    loaded(store, path)
+    assert dicts(store, "SELECT tags FROM bill_lines") == [{"tags": {"empty": "", "team": "vision"}}]
+
+
+def test_a_list_of_objects_without_keys_is_no_tags(store: ClickHouseStore, tmp_path: Path) -> None:
+    (cells,) = csv.DictReader(io.StringIO(focus(BILLS[:1], "Google Cloud")))
+    path = tmp_path / "f.csv"
+    path.write_text(csv_text([cells | {"Tags": '[{"team": "vision"}]'}]), encoding="utf-8")
+    assert "Tags: expected keys and values" in refused(store, path)
+
+
+def test_pods_of_split_cost_allocation_cost_nothing_beside_their_instance(
+    store: ClickHouseStore, tmp_path: Path
+) -> None:
+    (instance,) = csv.DictReader(io.StringIO(EXPORTS["aws-cur-2"].text(BILLS[:1])))
+    pods = [
+        instance
+        | {
+            "line_item_resource_id": f"arn:aws:eks:eu-central-1:1:pod/c1/ml/{name}",
+            "line_item_unblended_cost": "0.0",
+            "pricing_public_on_demand_cost": "",
+            "split_line_item_parent_resource_id": instance["line_item_resource_id"],
+            "split_line_item_split_cost": "18",
+        }
+        for name in "ab"
+    ]
+    path = tmp_path / "f.csv"
+    path.write_text(csv_text([dict.fromkeys(pods[0], "") | instance, *pods]), encoding="utf-8")
+    (found,) = loaded(store, path)
+    assert dicts(store, TOTAL)[0] | {"effective": 0} == {
+        "lines": 3,
+        "billed": Decimal(BILLS[0].cost),
+        "effective": 0,
+    }
+    assert found.notes == [
+        "2 lines of pods and tasks without a cost: their part stands on the line of their instance"
+    ]
+    rows = dicts(store, "SELECT other['split_line_item_split_cost'] AS split FROM bill_lines ORDER BY line")
+    assert [row["split"] for row in rows] == ["", "18", "18"]
 
 
 def test_a_trial_says_what_a_load_would_and_what_is_not_understood(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def test_another_file_of_a_loaded_bill_is_refused_unless_it_replaces(
     loaded(store, other_account)
     better = written(tmp_path / "b.csv", line(BilledCost="4"))
     with pytest.raises(
-        WrongUseError, match=r"account acct from 2026-03-01 is loaded already, by f\.csv; --replace"
+        WrongUseError,
+        match=r"acct from 2026-03-01 is loaded already, by f\.csv on 2027-01-15; if .* --replace",
     ):
         loaded(store, better)
     assert dicts(store, TOTAL) == [{"lines": 3, "billed": 10}]

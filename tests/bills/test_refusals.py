@@ -106,7 +106,7 @@ def test_nothing_of_a_refused_file_nor_of_its_neighbours_is_stored(
     )
     with pytest.raises(WrongUseError, match=r"bad\.csv line 102: BilledCost"):
         loaded(store, good, bad)
-    assert stored(store) == {"bill_lines": [], "bill_loads": []}
+    assert not any(stored(store).values())
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_visible(store: ClickHouseStore, tmp_path: Path) -> None:

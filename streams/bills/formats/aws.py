@@ -82,6 +82,10 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
             "lines of type SavingsPlanNegation, which take back the price of covered usage: no charges"
         )
         return
+    if record.text("splitLineItem/ParentResourceId") and not cost:
+        findings.note(
+            "lines of pods and tasks without a cost: their part stands on the line of their instance"
+        )
     category = _CATEGORIES.get(kind)
     if category is None:
         category = "Adjustment"

@@ -122,10 +122,14 @@ def _put_commitments(record: BillRecord, charge: Charge, kind: str) -> None:
         }
         if is_unused:
             charge |= {"list_cost": Decimal(0), "contracted_cost": Decimal(0)}
-        record.findings.note(_AMORTIZED if cost or is_unused else _ACTUAL)
+        is_amortized = bool(cost) or is_unused
     else:
         charge["effective_cost"] = Decimal(0)
-        record.findings.note(_ACTUAL)
+        is_amortized = False
+    record.findings.note(_AMORTIZED if is_amortized else _ACTUAL)
+    # Covered usage without a price costs nothing in either.
+    if is_amortized or charge["list_cost"]:
+        record.findings.kind = "amortized" if is_amortized else "actual"
 
 
 def _list_cost(record: BillRecord) -> Decimal | None:

@@ -5,7 +5,7 @@ In CSV what is nested is JSON in a cell, or columns such as `service.id` or `ser
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -21,13 +21,17 @@ _CATEGORIES: Final = {
     "rounding_error": "Adjustment",
     "rounding error": "Adjustment",
 }
+#: A credit on the fee of a commitment for as much of it as usage took: what is left of the fee is what nothing used.
+_FEE_USED: Final = "FEE_UTILIZATION_OFFSET"
+#: Consumption models at whose prices no commitment is used.
+_NO_MODEL: Final = frozenset({"", "default"})
 #: Credits that are a lower price of the usage; others, such as a promotion, are charges of their own.
 _DISCOUNTS: Final = frozenset(
     {
         "COMMITTED_USAGE_DISCOUNT",
         "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE",
         "DISCOUNT",
-        "FEE_UTILIZATION_OFFSET",
+        _FEE_USED,
         "RESELLER_MARGIN",
         "SUBSCRIPTION_BENEFIT",
         "SUSTAINED_USAGE_DISCOUNT",
@@ -81,7 +85,9 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
     service = record.text("service.description")
     credits_ = [_credit(each) for each in record.objects("credits")]
     billed = values.total([cost, *(amount for kind, _, amount in credits_ if kind in _DISCOUNTS)])
-    is_covered = any(kind.startswith("COMMITTED_USAGE_DISCOUNT") for kind, _, _ in credits_)
+    covered_by = _covered_by(record, credits_)
+    is_unused = any(kind == _FEE_USED for kind, _, _ in credits_)
+    status = "Unused" if is_unused else "Used" if covered_by else None
     is_correction = any(
         record.text(f"adjustment_info.{each}") for each in ("id", "type", "mode", "description")
     )
@@ -101,12 +107,13 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         else record.number("currency_conversion_rate"),
         "billed_cost": billed,
         "effective_cost": billed,
-        "contracted_cost": cost,
-        "list_cost": cost if list_cost is None else list_cost,
-        "pricing_category": ("Committed" if is_covered else _pricing_category(charge))
+        "contracted_cost": Decimal(0) if is_unused else cost,
+        "list_cost": Decimal(0) if is_unused else cost if list_cost is None else list_cost,
+        "pricing_category": ("Committed" if status else _pricing_category(charge))
         if category == "Usage"
         else "",
-        "commitment_discount_status": "Used" if is_covered else None,
+        "commitment_discount_id": charge["commitment_discount_id"] or covered_by,
+        "commitment_discount_status": status,
         "service_category": next(
             (found for name, found in _SERVICES.items() if service.startswith(name)), "Other"
         ),
@@ -133,6 +140,7 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
                 "pricing_unit": None,
                 "consumed_quantity": None,
                 "consumed_unit": None,
+                "commitment_discount_id": None,
                 "commitment_discount_status": None,
             }
 
@@ -146,6 +154,15 @@ def _credit(found: dict[str, object]) -> tuple[str, str, Decimal]:
         values.text(found.get("full_name") or found.get("name")),
         values.number(found["amount"])[0],
     )
+
+
+def _covered_by(record: BillRecord, credits_: Sequence[tuple[str, str, Decimal]]) -> str:
+    """What names the commitment that covers usage, by a credit or, in exports since 2025, by its price; empty: none does."""
+    for kind, name, _ in credits_:
+        if kind.startswith("COMMITTED_USAGE_DISCOUNT"):
+            return name or kind
+    model = record.text("consumption_model.description")
+    return "" if model.lower() in _NO_MODEL else model
 
 
 def _pricing_category(charge: Charge) -> str:

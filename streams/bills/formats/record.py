@@ -47,6 +47,9 @@ class BillFindings:
     taken_back_units: int = (
         0  # of covered usage and of what takes its price back, in 10^-18 of the currency: 0
     )
+    kind: str = (
+        ""  # of a format that has several kinds of export: which one the lines are of; empty: none shows it
+    )
     asked: set[str] | None = None  # the columns that were asked for, if that is to be known
 
     def note(self, said: str) -> None:
@@ -152,13 +155,7 @@ class BillRecord:
             BadValueError: It is none.
         """
         found = self.cell(*names)
-        if found is None:
-            return {}
-        if isinstance(found, str) and found.lstrip().startswith("["):
-            found = _json(found)
-        if isinstance(found, list) and all(isinstance(each, dict) for each in found):
-            found = {str(each["key"]): each.get("value", "") for each in found if "key" in each}
-        return dict(values.tags(found))
+        return {} if found is None else dict(values.tags(found))
 
     def objects(self, *names: str) -> list[dict[str, object]]:
         """A list of objects, of JSON or of Parquet.

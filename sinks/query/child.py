@@ -6,14 +6,13 @@ A worker must not import it; it communicates only on its channel. Started by `pr
 import os
 import shutil
 import socket
-import sys
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from typing import BinaryIO, Final, Protocol
 
 import msgspec
 
 from sinks.query import confine, wire
+from sinks.query.left_out import OF_ARROW, leave_out
 from sinks.query.limits import MIB_BYTES, OWN_NICE, QueryLimits
 from sinks.query.reads import Reads
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
@@ -48,10 +47,10 @@ def main() -> None:
     """Serve the channel until it ends."""
     confine.lower_priority(OWN_NICE)  # first of all: loading modules takes a third of a second
     channel = socket.socket(fileno=_CHANNEL)
-    sys.meta_path.insert(0, _WithoutPandas())
+    leave_out(*OF_ARROW)
     # Load modules while the parent prepares the setup. These start no thread; the engine does. `schemas` is located
     # now: a checkout's folder cannot be listed later, which Python does again if it has changed.
-    for name in ("schemas", "numpy", "pyarrow", "clickhouse_connect", "sinks.query.answers"):
+    for name in ("schemas", "pyarrow", "clickhouse_connect", "sinks.query.answers"):
         import_module(name)
     first = wire.receive(channel)
     if first is None:
@@ -83,15 +82,6 @@ def _serve(channel: socket.socket, setup: wire.Setup, left_open: list[str]) -> N
         wire.send(channel, reply)
         if not reply.reusable:
             return
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Arrow searches for pandas when it creates its first column, which takes a quarter of a second; nothing here needs it."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Report that it is missing."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError(name=fullname)
 
 
 def _close_in(setup: wire.Setup) -> list[str]:

@@ -28,7 +28,7 @@ class EmbeddedRunner:
         with failing():
             self._parser = Parser(local_client(scratch_dir, files.engine_dir))
             self._counter = (
-                None if limits.is_own else ReadCounter(local_client(scratch_dir, files.engine_dir))
+                ReadCounter(local_client(scratch_dir, files.engine_dir)) if limits.counts_reads else None
             )
         self._tables = EmbeddedTables(files, lambda: local_client(scratch_dir, files.engine_dir))
 

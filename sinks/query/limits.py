@@ -24,7 +24,8 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_own: The statements are the product's, which also run where nothing adds FINAL (a command, Grafana): each names it
-            where it matters, and leaves it out where all versions of the rows say the same. Nobody asks what they read.
+            where it matters, and leaves it out where all versions of the rows say the same.
+        counts_reads: Replies say what was read from tables, which takes two more questions of the engine for each.
     """
 
     time_ms: int = 30_000
@@ -35,6 +36,7 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
     nice: int = USERS_NICE
     is_own: bool = False
+    counts_reads: bool = False
 
     def settings(self) -> dict[str, str]:
         """Return them as ClickHouse settings."""

@@ -23,9 +23,11 @@ def main() -> None:
         _print_help()
         return
     if sys.argv[1:2] == ["sql"] and not {"-h", "--help"} & set(sys.argv):
+        from sinks.query.left_out import OF_ARROW, leave_out
         from sinks.query.process import spawn
 
         _started.append(spawn())
+        leave_out(*OF_ARROW)
         atexit.register(_end_unused)
     from streams.cli.main import main as command
 

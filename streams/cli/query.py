@@ -87,10 +87,14 @@ def _array(name: str, kind: str, text: str) -> list[str | int | float | bool]:
 def _answer(query: str, parameters: dict[str, Parameter], settings: Settings) -> QueryResult:
     from sinks.errors import QueryFailed
     from sinks.query import QueryLimits, QueryProcess
+    from sinks.query.limits import OWN_NICE
     from sinks.target import query_source
 
+    # Somebody waits for it: at the priority of others' statements it would wait for all else that the machine does.
     limits = QueryLimits(
-        time_ms=settings.query.max_execution_time_ms, memory_bytes=settings.query.max_memory_bytes
+        time_ms=settings.query.max_execution_time_ms,
+        memory_bytes=settings.query.max_memory_bytes,
+        nice=OWN_NICE,
     )
     process = QueryProcess(query_source(target_of(settings.clickhouse)), limits, ahead.taken())
     try:

@@ -71,7 +71,7 @@ class QueryService:
         self._store = store
         self._settings = settings
         limits = QueryLimits(time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes)
-        self._users = _Workload(limits, settings.max_concurrent)
+        self._users = _Workload(msgspec.structs.replace(limits, counts_reads=True), settings.max_concurrent)
         # One more, so that a page may ask for two panels at once, and leaves a turn to others.
         self._own = _Workload(
             msgspec.structs.replace(limits, nice=OWN_NICE, is_own=True), settings.max_concurrent + 1

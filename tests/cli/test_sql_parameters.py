@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
+import sinks.query
 from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.errors import QueryFailed
+from sinks.query import QueryLimits
+from sinks.query.limits import OWN_NICE
+from streams.cli.query import sql
 from tests.cli.command import trainfare
+from tests.new_store import begun
 from tests.query.honest import AWKWARD
 
 
@@ -78,3 +84,19 @@ def test_what_is_no_value_is_refused_in_one_line(
     done = trainfare("sql", sql, *words, "--data", data)
     assert (done.code, done.out) == (code, "")
     assert said in done.one_line()
+
+
+def test_a_statement_at_a_terminal_is_not_starved_by_other_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended at its limit of 30 s on a busy machine: at the priority of others' statements it got a hundredth of a core."""
+    begun_with: list[QueryLimits] = []
+
+    def refuse(source: object, limits: QueryLimits, spawned: object) -> None:
+        begun_with.append(limits)
+        raise QueryFailed("seen")
+
+    monkeypatch.setattr(sinks.query, "QueryProcess", refuse)
+    with pytest.raises(QueryFailed, match="seen"):
+        sql("SELECT 1", data=begun(tmp_path / "data"))
+    assert [each.nice for each in begun_with] == [OWN_NICE]

@@ -12,6 +12,7 @@ import pytest
 from streams.cli.ahead import HELP
 from streams.cli.main import COMMANDS, GROUPS
 from tests.cli.command import NOBODY, trainfare
+from tests.new_store import begun
 
 IMPATIENT = "tests.cli.variants:impatient"
 PRICE = '{"sku": "h100", "component": "gpu", "usd": "%s", "per": "gpu_hour", "effective_ms": 1700000000000}\n'
@@ -191,6 +192,21 @@ def test_a_verb_loads_itself_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["streams.cli.query"]
+
+
+def test_sql_loads_no_engine_and_neither_numpy_nor_pandas(tmp_path: Path) -> None:
+    """Its query process has the engine; Arrow would load the other two because they are installed."""
+    data = begun(tmp_path / "data")
+    probe = (
+        f"import sys; sys.argv = ['trainfare', 'sql', '--data', {str(data)!r}, 'SELECT toDecimal64(1.5, 1), today(), now()']\n"
+        "from streams.cli.ahead import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "heavy = {'numpy', 'pandas', 'chdb', 'clickhouse_connect', 'numba', 'llvmlite', 'faust', 'confluent_kafka', 'structlog', 'asyncio'}\n"
+        "print(*sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert (done.stderr.split(), "1.5" in done.stdout) == ([], True)
 
 
 def test_silence_for_short_commands() -> None:

@@ -147,7 +147,7 @@ class Fake:
     def wait_ready(self) -> list[str]:
         return []
 
-    def ask(self, sql: str, parameters: object, form: Form) -> Answered:
+    def ask(self, sql: str, parameters: object, form: Form, teams: object) -> Answered:
         self.reusable = sql != "spent"
         return Answered(-1, 0, 0)
 

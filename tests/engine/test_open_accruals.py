@@ -7,17 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.decode import decode
+from schemas.durations import HOUR_MS
 from schemas.events import PriceEvent
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, KEYS, NODE_HOURS, NODE_MINUTES
 from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.ledger import changed_hours
+from streams.engine.ledger.hour_pieces import pieces_of
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import NOBODY
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
+from streams.engine.state.attempt import AttemptState
+from streams.engine.state.hour_measures import HourPieces, Sums
+from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.lines import attempt_lines
 
 T0 = 1_704_067_200_000
@@ -236,6 +243,22 @@ def test_a_payment_looks_nothing_up_until_a_price_changes() -> None:
     timeline = stored.shard.jobs["j"].timelines()[1]
     lines = attempt_lines(timeline.paid(T0 + 9 * MINUTE_MS), timeline.lost, BOOK, NOBODY)
     assert stored.shard.jobs["j"].attempts[1].booked_lines == lines
+
+
+def test_hours_of_attempts_that_ended_are_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, summed = Stored(), list[tuple[int, int]]()
+
+    def spy(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> HourPieces:
+        summed.append((attempt.number, hour - T0 // HOUR_MS))
+        return pieces_of(attempt, line, hour, singles)
+
+    monkeypatch.setattr(changed_hours, "pieces_of", spy)
+    for attempt in range(1, 6):
+        begin_ms = attempt * HOUR_MS
+        feed(stored.shard, "jobs", [event("started", begin_ms, attempt=attempt, gpu_count=8)])
+        feed(stored.shard, "jobs", [event("preempted", begin_ms + MINUTE_MS, attempt=attempt)])
+        stored.pay(begin_ms + 50 * MINUTE_MS, open_attempts=attempt % 2 == 0)
+    assert summed == [(attempt, attempt) for attempt in range(1, 6)]
 
 
 def test_an_event_that_costs_nothing_leaves_what_is_known() -> None:

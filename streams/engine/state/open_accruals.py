@@ -5,11 +5,15 @@ It is valid until a known instant, for one timeline and one payer. A caller that
 
 from __future__ import annotations
 
+from typing import Final
+
 from schemas.durations import NEVER_MS
 from streams.engine.pricing.context import Payer
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Line, Lines
+
+_UNTRACKED_MS: Final = -NEVER_MS  # before every instant: what has ended is booked up to any
 
 
 class OpenAccruals:
@@ -23,7 +27,7 @@ class OpenAccruals:
     def __init__(self, source: object, payer: Payer) -> None:
         self.source = source  # a timeline or segments: another object once an event changes them
         self.payer = payer
-        self.as_of_ms, self.until_ms = -NEVER_MS, NEVER_MS
+        self.as_of_ms, self.until_ms = _UNTRACKED_MS, NEVER_MS
         self.growing: list[tuple[Line, list[Interval]]] = []
         self._by_end = False  # whether the open lines are exactly those that end at `as_of_ms`
 
@@ -48,7 +52,9 @@ class OpenAccruals:
         return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
     def advance(self, as_of_ms: int, unsaved: UnsavedParts | None) -> None:
-        """Record that the open lines are booked up to an instant; `unsaved` is of the attempt, None for a node."""
+        """Record that the open lines, if there are any, are booked up to an instant; `unsaved` is of the attempt, None for a node."""
+        if self.as_of_ms == _UNTRACKED_MS:
+            return  # it would seem to grow from here to the next instant, and its hours be written again
         if unsaved is not None and not (self._by_end and unsaved.add_accrual(self.as_of_ms, as_of_ms)):
             for line, intervals in self.growing:
                 unsaved.lines.setdefault(line, len(intervals) - 1)

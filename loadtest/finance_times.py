@@ -96,7 +96,8 @@ QUESTIONS: Final = (
         ("commitments", "show", "--per", "day"),
     ),
     Question("coverage by day", "coverage?per=day", ("coverage", "--per", "day")),
-    Question("idle by day", "idle?by=team&per=day", ("idle", "--by", "team", "--per", "day")),
+    Question("idle", "idle?by=team", ("idle", "--by", "team")),
+    Question("idle by day", "", ("idle", "--by", "team", "--per", "day")),
     Question("savings", "", ("savings",)),
     Question("carbon by day", "", ("carbon", "show", "--by", "team", "--per", "day")),
 )

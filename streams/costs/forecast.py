@@ -24,6 +24,9 @@ LEAST_H: Final = DAY_H
 _POWER: Final = 0.75
 #: The least spread of a day, as a share of its mean.
 _SPREAD_MIN: Final = 0.1
+#: Fewer days than these do not say by how much days differ: the least spread is this share of their mean, by the root of their number.
+_FEW_DAYS: Final = 8
+_SPREAD_OF_FEW: Final = 2.5
 #: Earlier forecasts are made from so many hours on, over so many days at least.
 _TRIED_FROM_H: Final = 4 * DAY_H
 _TRIED_DAYS: Final = 3
@@ -99,6 +102,11 @@ def spread(past: Hours) -> float:
     return max(float(days.std()), _SPREAD_MIN * float(days.mean())) if len(days) else 0.0
 
 
+def _least_spread_of_few(past: Hours) -> float:
+    days = len(past) // DAY_H
+    return _SPREAD_OF_FEW * DAY_H * float(past.mean()) / days**0.5 if 0 < days < _FEW_DAYS else 0.0
+
+
 def misses(past: Hours, first_hour: int, days: int, left_h: float = USUAL_LEFT_H) -> list[float]:
     """How far forecasts of so many days, or of fewer where the past is short, would have been off, in spreads."""
     found = []
@@ -133,7 +141,7 @@ def rest_of(
     if count <= 0:
         return Rest(0.0, 0.0, 0.0)
     expected = float(expected_hours(past, first_hour, count, left_h).sum())
-    size = spread(past) * (count / DAY_H) ** _POWER
+    size = max(spread(past), _least_spread_of_few(past)) * (count / DAY_H) ** _POWER
     low, high = (max(expected + bound * size, 0.0) for bound in bounds)
     return Rest(expected, min(low, expected), max(high, expected))
 

@@ -78,6 +78,24 @@ def test_few_earlier_misses_say_nothing_and_a_longer_past_may_be_surer() -> None
     assert bounds_of([7.0] * 100, 60 * 24)[1] == 7.0
 
 
+def test_a_few_days_do_not_say_by_how_much_days_differ() -> None:
+    ends = {days: rest_of(np.full(days * 24, 5.0), 490_000, 240, (-1.0, 1.0)).high for days in (1, 4, 7, 8)}
+    assert ends[1] == pytest.approx(1200 + 2.5 * 120 * 10**0.75)
+    assert ends[1] - 1200 == pytest.approx(2 * (ends[4] - 1200))
+    assert ends[7] > 2 * ends[8] - 1200
+
+
+@pytest.mark.parametrize("day", [1, 3])
+def test_in_the_first_days_of_a_meter_the_range_holds_as_well(day: int) -> None:
+    """The fleet has run for long, and nobody metered it."""
+    months = []
+    for philly in (False, True):
+        past = made(0, philly=philly)
+        known = {team: hours[40 * 24 : 71 * 24] for team, hours in past.hours.items()}
+        months += forecast(Past(known, past.first_hour + 40 * 24), day, 31)
+    assert 0.7 <= figures(months).coverage <= 0.95
+
+
 @pytest.mark.parametrize("philly", [False, True])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_on_day_10_the_true_month_is_in_the_range_for_75_to_90_percent_of_team_months(

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.tables import ARCHIVE, JOB_HOURS
+from schemas.tables import ARCHIVE, JOB_HOURS, JOB_USAGE_MINUTES
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
@@ -263,14 +263,51 @@ def test_job_that_still_owes_an_hour_is_not_told_in_short() -> None:
     assert dump_paid(job, 0) is not None
 
 
-def test_rows_with_a_job_that_leaves_memory_have_a_snapshot() -> None:
-    """Where it went is not to be looked for in the log: the archive has a row of it, and a snapshot says so."""
+def test_jobs_leave_memory_with_a_snapshot() -> None:
+    """Where one went is not to be looked for in the log: the archive has a row of it, and a snapshot says so."""
     kept = SnapshotChain()
     day = 1_440
     feed(kept.shard, "jobs", [event("started", 0), event("completed", MINUTE_MS)])
     kept.store(2 * MINUTE_MS)
     feed(kept.shard, "jobs", [event("started", 2 * day * MINUTE_MS, job_id="k")])
-    point = kept.store(2 * day * MINUTE_MS, rows_only=True)
+    assert ARCHIVE not in kept.store(2 * day * MINUTE_MS, rows_only=True, pays=False).tables
+    assert "j" in kept.shard.jobs
+    point = kept.store(2 * day * MINUTE_MS)
     assert ARCHIVE in point.tables
     assert point.snapshot
     assert kept.restored().archived.version_of("j") == point.version
+
+
+def usage(point: Checkpoint) -> set[tuple[str, int]]:
+    """(job, sampled GPU-seconds) of each row of usage."""
+    rows = point.tables.get(JOB_USAGE_MINUTES)
+    return set() if rows is None else {(row["job_id"], row["sampled_gpu_s"]) for row in rows.to_pylist()}
+
+
+def seconds(first_s: int, last_s: int, numbers: Sequence[int]) -> list[Json]:
+    """A sample of one GPU of each job, within the first minute."""
+    return [
+        {**event("", 1000 * last_s, f"j{number}"), "interval_ms": 1000 * (last_s - first_s), "node": "n", "gpus": ["g"], "util_ratio": [1]}
+        for number in numbers
+    ]  # fmt: skip
+
+
+def test_usage_of_a_running_minute_waits_for_a_snapshot_but_of_new_and_of_changed_jobs() -> None:
+    kept = SnapshotChain()
+    feed(kept.shard, "jobs", [event("started", 0, job_id=f"j{number}") for number in range(3)])
+    feed(kept.shard, "gpu", seconds(0, 5, [0, 1]))
+    assert usage(kept.store(0)) == {("j0", 5), ("j1", 5)}
+
+    feed(kept.shard, "jobs", [event("completed", 7000, job_id="j1")])
+    feed(kept.shard, "gpu", seconds(5, 7, [0, 1, 2]))
+    assert usage(kept.store(0, pays=False, rows_only=True)) == {("j1", 7), ("j2", 2)}
+    feed(kept.shard, "gpu", seconds(7, 8, [0]))
+    assert not usage(kept.store(0, pays=False, rows_only=True))
+    assert usage(kept.store(0, pays=False)) == {("j0", 8)}, "a snapshot counts it as stored"
+    assert not usage(kept.store(MINUTE_MS, pays=False))
+
+    feed(kept.shard, "gpu", seconds(8, 9, [0]))
+    kept.shard.owe_books()
+    assert usage(kept.store(0, pays=False, rows_only=True)) == {("j0", 9)}, (
+        "books say that tables are complete"
+    )

@@ -19,6 +19,7 @@ from streams.engine.kernels.store import (
     COUNTS,
     DIRTY,
     DIRTY_ROWS,
+    DRAINED,
     HOLDER,
     PLANE,
     ROW,
@@ -163,6 +164,23 @@ class CoverageArrays:
             store = store._replace(cells=np.zeros(1 << (2 * room - 1).bit_length(), np.int32))
             fill_cells(store)
         self.store = store
+
+    def drain_dirty(self, urgent: I32 | None = None) -> I64:
+        """The changed rows ([n] int64), which are not dirty any more.
+
+        `urgent`: leave rows that were drained before for a later call, but for those of these holders.
+        """
+        store = self.store
+        rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
+        left = rows[:0]
+        if urgent is not None:
+            waits = store.rows["flags"][rows] & DRAINED != 0
+            waits &= ~np.isin(store.rows["holder"][rows], urgent)
+            rows, left = rows[~waits], rows[waits]
+        store.rows["flags"][rows] = store.rows["flags"][rows] & ~DIRTY | DRAINED
+        store.dirty[: len(left)] = left
+        store.used[DIRTY_ROWS] = len(left)
+        return rows[store.rows["holder"][rows] >= 0]
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
         """The row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""

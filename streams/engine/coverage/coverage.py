@@ -26,8 +26,6 @@ from streams.engine.kernels.rings import free_rows, rows_at, rows_between
 from streams.engine.kernels.store import (
     BEGINNING_MINUTE,
     BEGINNING_S,
-    DIRTY,
-    DIRTY_ROWS,
     UNEXPORTED,
     UNEXPORTED_ROWS,
     UNEXPORTED_SLOTS,
@@ -149,12 +147,13 @@ class Coverage:
         return np.asarray(np.diff(self._arrays.store.group_ptr)[group])
 
     def drain_dirty(self) -> I64:
-        """The rows ([n] int64) whose values changed since the last call."""
-        store = self._arrays.store
-        rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
-        store.rows["flags"][rows] &= ~DIRTY
-        store.used[DIRTY_ROWS] = 0
-        return rows[store.rows["holder"][rows] >= 0]
+        """The rows ([n] int64) whose values changed since they were drained last."""
+        return self._arrays.drain_dirty()
+
+    def drain_urgent(self, job_ids: Iterable[str]) -> I64:
+        """Those of the changed rows that were never drained, or are of these jobs; the others wait for a later call."""
+        holders = [holder.number for job_id in job_ids for holder in self._names.of_job(job_id)]
+        return self._arrays.drain_dirty(np.array(holders, np.int32))
 
     def usage(self, rows: I64) -> UsageRows:
         """The columns of these rows."""

@@ -26,7 +26,7 @@ from streams.engine.kernels.packed_rows import (
     unpack_rows,
 )
 from streams.engine.kernels.rings import drop_rows, find_reaching
-from streams.engine.kernels.store import BEGINNING_MINUTE, BEGINNING_S, Samples
+from streams.engine.kernels.store import BEGINNING_MINUTE, BEGINNING_S, DIRTY, UNEXPORTED, Samples
 
 #: Minutes between two packings, by the newest sample.
 _EVERY: Final = 30
@@ -62,7 +62,8 @@ class PackedRows:
         self._limit = limit
         store = self._arrays.store
         rows = store.rows[: self._arrays.rows]
-        old = np.flatnonzero((rows["holder"] >= 0) & (rows["minute"] < limit) & (rows["flags"] == 0))
+        is_done = rows["flags"] & (DIRTY | UNEXPORTED) == 0
+        old = np.flatnonzero((rows["holder"] >= 0) & (rows["minute"] < limit) & is_done)
         if len(old):
             self._pack(old[np.lexsort((rows["minute"][old], rows["holder"][old]))])
             store.rows["holder"][old] = -1

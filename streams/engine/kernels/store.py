@@ -49,6 +49,7 @@ BEGINNING_MINUTE = -(2**31)
 # Flags of a row: changed since the last drain, since the last export.
 DIRTY = 1
 UNEXPORTED = 2
+DRAINED = 4  # since it was made or loaded; no snapshot has it
 
 # Positions in `used`, the lengths in use.
 ROWS = 0

@@ -67,7 +67,8 @@ def build_checkpoint(
 ) -> Checkpoint:
     """Build the checkpoint of a shard; its rows count as booked from now on.
 
-    `rows_only`: leave the snapshot to a later checkpoint, unless a job leaves memory or there is none yet.
+    `rows_only`: leave to a later checkpoint the snapshot, unless there is none yet, jobs that leave memory, and rows of usage
+    that are stored as they were a little earlier.
 
     Raises:
         ValueError: `version` is not above the shard's last version.
@@ -76,7 +77,8 @@ def build_checkpoint(
         raise ValueError(
             f"version {version} of shard {shard.number} is not above its last, {shard.snapshots.version}"
         )
-    usage = _drain_usage(shard, version)  # before the hours that it changes
+    rows_only = rows_only and shard.snapshots.compaction.root != 0
+    usage = _drain_usage(shard, version, rows_only=rows_only)  # before the hours that it changes
     tables: dict[str, pa.Table] = {}
     changed, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
     more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
@@ -86,7 +88,8 @@ def build_checkpoint(
     tables.update(shard.checkpoints.drain(shard.number, version))
     tables.update(shard.tracker.tables(shard.number, version))
     unwritten = shard.due.dirty_jobs | shard.due.hours_put_off
-    leaving = [job for job in _finished(shard) if job.id not in unwritten and not _unjudged(shard, job)]
+    finished = [] if rows_only else _finished(shard)
+    leaving = [job for job in finished if job.id not in unwritten and not _unjudged(shard, job)]
     changed += [
         job for job in leaving if job.id in shard.due.sampled_jobs
     ]  # their last rows are not written yet
@@ -109,8 +112,8 @@ def build_checkpoint(
         shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
     shard.snapshots.version = version
-    shard.snapshots.is_behind_rows = rows_only and not leaving and root != 0
-    blob = b"" if shard.snapshots.is_behind_rows else _snapshot(shard)
+    shard.snapshots.is_behind_rows = rows_only
+    blob = b"" if rows_only else _snapshot(shard)
     shard.samples.checkpointed()
     rows = sum(table.num_rows for table in tables.values())
     alerts = shard.tracker.alerts.drain_changes()
@@ -135,9 +138,14 @@ def _snapshot(shard: ShardState) -> bytes:
     return snapshot_writer.build_snapshot(shard)
 
 
-def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:
-    """The changed rows of usage; their hours are due, and a snapshot says so until they are written."""
-    rows = shard.coverage.drain_dirty()
+def _drain_usage(shard: ShardState, version: int, *, rows_only: bool) -> dict[str, pa.Table]:
+    """The changed rows of usage; their hours are due, and a snapshot says so until they are written.
+
+    A snapshot counts all of them as stored. Without one, those of a running minute would be stored each second again: of jobs
+    that nothing else is derived of, they wait for the next snapshot.
+    """
+    waits = rows_only and not shard.due.books_owed  # books say that the tables are complete
+    rows = shard.coverage.drain_urgent(shard.due.dirty_jobs) if waits else shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
         owed = shard.jobs[job_id].attempts[attempt].owed_hours
         if hour not in owed:  # else a snapshot has it, or this one will: samples change it each second

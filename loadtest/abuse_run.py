@@ -38,7 +38,7 @@ from streams.web import local_token
 from tests.chaos.log import Offsets
 
 _DRAIN_S: Final = 300.0
-_COMMITTED_S: Final = 4
+_COMMITTED_S: Final = 12
 _STOP_WITHIN_S: Final = 60.0
 _POLL_S: Final = 0.02
 #: Jobs sent at the very end have no time to be found.

@@ -49,7 +49,7 @@ from tests.chaos.log import Offsets
 
 _START_S: Final = 300.0
 _DRAIN_S: Final = 300.0
-_COMMITTED_S: Final = 4
+_COMMITTED_S: Final = 12
 #: Jobs of a live fleet run for hours; so few end while it is looked at.
 _LIFE_S: Final = (1_800, 14_400)
 _AMOUNT_EVERY_S: Final = 60
@@ -97,7 +97,7 @@ class Live:
                 drive = Drive(self.settings.kafka, load, begin_s)
                 drive.start()
                 await asyncio.to_thread(drive.opened.wait)
-                # The start of all jobs at once is a load of its own; commits are a second or two behind.
+                # The start of all jobs at once is a load of its own; commits are up to ten seconds behind.
                 await asyncio.to_thread(self._caught_up, _COMMITTED_S * options.rate)
                 await asyncio.sleep(options.settle)
                 worker.signal(BEGIN)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 #: While busy or catching up, so many checkpoints of a shard have one snapshot: the others are rows only, which a restart reads
-#: back. A busy shard then goes back a few seconds of its log, and a snapshot costs half as much as the rows of a second.
-_BUSY_SNAPSHOTS_EVERY: Final = 4
+#: back. A snapshot costs half as much as the rows of a second, and each accrual has one: while busy, the others would
+#: come between two accruals. A busy shard then goes back ten seconds of its log, which it folds again in a tenth of one.
+_BUSY_SNAPSHOTS_EVERY: Final = 12
 _FLOOD_SNAPSHOTS_EVERY: Final = 3
 #: Above this read rate the interval is short: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
 BUSY_BYTES_PER_S: Final = 2**20

@@ -121,7 +121,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         bases_kept=rng.choice((1, 2)),
     )
     # Not drawn: a draw more would make other runs of all seeds.
-    every = {10_000: 1, 30_000: 3, 60_000: 4}[pace.tick_poll_ms]
+    every = {10_000: 1, 30_000: 3, 60_000: 12}[pace.tick_poll_ms]
     pace = replace(pace, caught_up_bytes=3_000 if pace.bases_kept == 2 else None, snapshots_every=every)
     large = rng.random() < 0.2
     skew_ms = tuple(rng.randrange(-300_000, 300_000) if large else rng.randrange(-40, 41) for _ in range(3))

@@ -132,6 +132,21 @@ def _stalled(plot: _Plot) -> Planted:
     return plot.planted(from_ms, due_ms, until_ms, "stalled", "idle_gpus", "spinning")
 
 
+def _slow_progress(plot: _Plot) -> Planted:
+    """Progress goes on at a third of its speed or less; the GPUs seem to work as ever."""
+    job = plot.job()
+    job.reports = True
+    begin_ms = job.earlier(plot.at_ms)
+    from_ms = begin_ms + plot.lasts_ms(100, 240) // job.beat_ms * job.beat_ms
+    times = plot.rng.choice((3, 4))
+    # Laps are ten minutes and more; the one in which it begins is not slow.
+    due_ms = from_ms + max(60 * MINUTE_MS, _until_usd_ms(job, 10, 1 - 1 / times) + 20 * MINUTE_MS)
+    until_ms = due_ms + plot.lasts_ms(60, 180)
+    job.times = lambda at_ms: times if from_ms < at_ms <= until_ms else 1
+    _told(plot, job, begin_ms, until_ms)
+    return plot.planted(from_ms, due_ms, until_ms, "slow_progress", within_ms=LATER_MS)
+
+
 def _spinning(plot: _Plot) -> Planted:
     """All ranks wait for one that never comes, busy by their utilisation."""
     job = plot.job()
@@ -399,6 +414,7 @@ def _clock_ahead(plot: _Plot) -> Planted:
 #: Kind -> how it is made; each kind is the rule that is there for it.
 FAULTS: Final[dict[str, Callable[[_Plot], Planted]]] = {
     "stalled": _stalled,
+    "slow_progress": _slow_progress,
     "spinning": _spinning,
     "straggler": _straggler,
     "inefficient": _inefficient,

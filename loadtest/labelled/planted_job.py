@@ -51,6 +51,7 @@ class PlantedJob(OrdinaryJob):
         self.saves_ms = rng.choice((30, 60, 120)) * MINUTE_MS if saves else 0
         self.use: Callable[[int, int], Use] = lambda _at_ms, _node: WORK
         self.moves: Callable[[int], bool] = lambda _at_ms: True
+        self.times: Callable[[int], int] = lambda _at_ms: 1  # so much slower it goes on
         self.names_nodes = False
         #: What costs so much is declared: else `ceiling` would have told of it long ago.
         self.declares = rng.random() < 0.3 or self.usd_per_hour >= 400
@@ -94,7 +95,7 @@ class PlantedJob(OrdinaryJob):
                 self._sample(at_ms)
         if self.reports:
             for at_ms in range(from_ms + self.beat_ms, until_ms, self.beat_ms):
-                self._steps += self.rng.randrange(40, 60) if self.moves(at_ms) else 0
+                self._steps += self.rng.randrange(40, 60) // self.times(at_ms) if self.moves(at_ms) else 0
                 self.tell("heartbeat", at_ms, progress={"step": self._steps})
         if self.saves_ms:
             for at_ms in range(from_ms + self.saves_ms, until_ms, self.saves_ms):

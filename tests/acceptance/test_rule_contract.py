@@ -123,6 +123,14 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "stalled", 4, purchase="on_demand")
     for minute in range(10, 120, 10):
         yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
+    yield started(0, "slow_progress", 8, purchase="on_demand")
+    for minute in range(1, 170):
+        yield jobs(
+            minute,
+            "slow_progress",
+            "heartbeat",
+            progress={"step": 90 * min(minute, 80) + 30 * max(minute - 80, 0)},
+        )
     yield started(0, "inefficient", 1)
     yield from samples("inefficient", range(5, 180, 5), 1.0, sm_ratio=[0.05], tensor_ratio=[0.0])
     yield started(0, "spinning", 1)

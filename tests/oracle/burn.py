@@ -28,6 +28,7 @@ from tests.oracle.pace import reported
 from tests.oracle.pieces import SCALE, Piece, metered_pieces, timeline_pieces
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import Ledger, book_traffic, payer_of
+from tests.oracle.slow import slowed
 from tests.oracle.timeline import ENDLESS_MS, Interval, attempts_of, event_order, union
 from tests.oracle.traffic import Hour, Lumps, moves, traffic_waste
 
@@ -364,6 +365,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
             lambda at_ms: said_rate(rates, plan, at_ms) or 0,
             anew_ms,
             reported(log.events),
+            slowed(log.events),
         ),
         settings=settings,
         held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.oracle.pace import Reported
+from tests.oracle.slow import Slowed, Slowing, slowing
 from tests.oracle.timeline import ENDLESS_MS, Attempt, union
 
 TOLD = {"ticket_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)}
@@ -66,6 +67,13 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "minutes": Fraction(15),
         "usual_times": Fraction(6),
         "least_usd": Fraction(20),
+        "least_usd_per_hour": Fraction(1),
+        "page_usd_per_hour": Fraction(100),
+    },
+    "slow_progress": {
+        "minutes": Fraction(40),
+        "times": Fraction("2.5"),
+        "least_usd": Fraction(10),
         "least_usd_per_hour": Fraction(1),
         "page_usd_per_hour": Fraction(100),
     },
@@ -179,6 +187,7 @@ class AttemptRules:
     said_anew_ms: Sequence[int]
     suspended: Sequence[Suspended]
     still: Still | None
+    slowing: Slowing | None
 
     def above_ceiling(self, at_ms: int) -> bool:
         """What it pays has been above the ceiling for long, and above 1.2 times what was declared or planned."""
@@ -227,6 +236,14 @@ class AttemptRules:
             and spent >= limits["least_usd"] * 10**9 * each.scale
             and now * HOUR_MS >= limits["least_usd_per_hour"] * 10**9 * each.scale
         )
+
+    def goes_slowly(self, at_ms: int) -> bool:
+        """It makes less progress than before."""
+        return self.slowing is not None and self.slowing.holds(at_ms, self.limits["slow_progress"])
+
+    def slow_share(self) -> Fraction:
+        """Which share of what it pays does nothing that was done before."""
+        return Fraction(0) if self.slowing is None else self.slowing.lost
 
     def saves_nothing(self, at_ms: int) -> bool:
         """A running attempt has made no checkpoint for hours, and has cost much since then."""
@@ -308,6 +325,7 @@ def attempt_rules(
     said: Callable[[int], int],
     said_anew_ms: Sequence[int],
     progress: tuple[int, Sequence[Reported]],
+    slow: Slowed | None,
 ) -> AttemptRules:
     """`pieces`: the paid time of each attempt. `said(at_ms)`: the rate that was declared or planned, 0 without one."""
     known = [a for a in attempts if a.events or a.has_samples]
@@ -330,6 +348,7 @@ def attempt_rules(
         said_anew_ms,
         _suspended(attempts, pieces, scale),
         _still(attempts, pieces, scale, *progress),
+        slowing(attempts, pieces, scale, slow),
     )
 
 

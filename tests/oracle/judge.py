@@ -53,6 +53,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "no_checkpoint": ("ticket", lambda now, at_ms: now.attempts.saves_nothing(at_ms)),
     "held": ("ticket", lambda now, at_ms: now.attempts.holds_gpus(at_ms)),
     "stalled": ("ticket", lambda now, at_ms: now.attempts.stands_still(at_ms)),
+    "slow_progress": ("ticket", lambda now, at_ms: now.attempts.goes_slowly(at_ms)),
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
 #: How far back the figures of a rule look, where that is not the shortest window.
@@ -63,8 +64,9 @@ LOOKS_BACK_MS = (
 )
 #: Of rules that tell of the same the one that fires keeps the other one from opening.
 TOLD_BY = {
-    "idle_gpus": ("stalled",),
+    "idle_gpus": ("stalled", "slow_progress"),
     "stalled": ("idle_gpus",),
+    "slow_progress": ("stalled", "idle_gpus"),
     "no_checkpoint": ("stalled", "idle_gpus"),
     "ceiling": ("burn_fast", "burn_sustained", "burn_drift"),
 }
@@ -81,6 +83,7 @@ WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
     "idle_gpus": Burn.idle_waste,
     "held": _all_it_pays,
     "stalled": _all_it_pays,
+    "slow_progress": lambda now, at_ms: now.attempts.slow_share() * _all_it_pays(now, at_ms),
     "traffic": Burn.traffic_waste,
     "silent_job": _all_it_pays,
     "no_checkpoint": _all_it_pays,
@@ -89,9 +92,7 @@ WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
 }
 URGENCY = ("digest", "ticket", "page")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
-SUSTAINED_WAITS_MS = (
-    15 * MINUTE_MS
-)  # its shorter window, so that this has no cost from before burn_fast cleared
+SUSTAINED_WAITS_MS = 15 * MINUTE_MS  # its shorter window: this has no cost from before burn_fast cleared
 CLEARS_BELOW = Fraction("0.8")
 
 

@@ -325,6 +325,56 @@ def resting(rng: random.Random) -> list[Line]:
     return [*lines, Line("controls", {"source": "r", "id": "rests", "time_ms": T0} | said)]
 
 
+def slowing(rng: random.Random) -> list[Line]:
+    """A job beside the others that works at one speed and then at another, with pauses, restarts and other sizes between."""
+    gpus, purchase = rng.choice((1, 8, 8, 64)), "on_demand"
+    at_ms, attempt, done = T0 + rng.randrange(5 * M), 1, 0.0
+    lines = [job("v", "started", at_ms, gpu_count=gpus, purchase=purchase, owner="v")]
+    every_ms, name = rng.choice((M, 5 * M, 12 * M)), rng.choice(("step", "tokens", "rows"))
+    usual = rng.choice((6.0, 100.0))
+    phases = [
+        (usual, 75),
+        *((usual / rng.choice((1, 2, 2.4, 2.5, 2.6, 4)), rng.choice((15, 45, 60, 95))) for _ in "abc"),
+    ]
+    for speed, minutes in phases:
+        for _ in range(minutes * M // every_ms):
+            at_ms += every_ms
+            done += speed * rng.choice((0, 1, 1, 1, 1.5)) if rng.random() < 0.3 else speed
+            said: dict[str, float] = {name: done}
+            if rng.random() < 0.1:
+                said = rng.choice(({}, {"epoch": done / 1000}, {name: done, "epoch": done}))
+            late_ms = rng.choice((0, 0, 0, 0, 0, 3 * M))
+            lines.append(job("v", "heartbeat", at_ms - late_ms, attempt=attempt, progress=said))
+        chance = rng.random()
+        if chance < 0.1:
+            lines.append(
+                job("v", "scaled", at_ms + 1, attempt=attempt, gpu_count=rng.choice((gpus, 2 * gpus)))
+            )
+        elif chance < 0.2:
+            lines.append(job("v", "suspended", at_ms + 1, attempt=attempt, holds_gpus=rng.random() < 0.5))
+            at_ms += rng.choice((M, 20 * M))
+            lines.append(job("v", "resumed", at_ms, attempt=attempt))
+        elif chance < 0.35:
+            lines.append(job("v", "failed", at_ms + 1, attempt=attempt))
+            at_ms, attempt, done = at_ms + rng.choice((M, 20 * M)), attempt + 1, done * rng.choice((1, 0.9))
+            size = {"gpu_count": rng.choice((gpus, gpus, 4))} if rng.random() < 0.7 else {}
+            lines.append(job("v", "started", at_ms, attempt=attempt, purchase=purchase, **size))
+        elif chance < 0.5:
+            at_ms += rng.choice((14 * M, 40 * M))  # it evaluates
+    if rng.random() < 0.5:
+        lines.append(job("v", "completed", at_ms + rng.choice((1, 6 * M)), attempt=attempt))
+    limits = {
+        "minutes": rng.choice((10, 20, 40, 41)),
+        "times": rng.choice((2, 2.4, 2.5, 3)),
+        "least_usd": rng.choice((0, 4, 10)),
+        "least_usd_per_hour": rng.choice((0, 1, 20)),
+        "page_usd_per_hour": rng.choice((20, 100)),
+    }
+    limits = {name: value for name, value in limits.items() if rng.random() < 0.4}
+    said_of = {"kind": "rule", "name": "slow_progress", "job_id": "v", "thresholds": limits}
+    return [*lines, Line("controls", {"source": "r", "id": "slowing", "time_ms": T0} | said_of)]
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -364,4 +414,7 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     of_slow = random.Random(f"slow {seed}")
     if of_slow.random() < 0.15:
         lines += breaking_slowly(of_slow)
+    of_slowing = random.Random(f"slow_progress {seed}")
+    if of_slowing.random() < 0.15:
+        lines += slowing(of_slowing)
     return sorted(lines, key=time_of)

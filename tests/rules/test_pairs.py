@@ -61,15 +61,15 @@ SHOWN = {
         "forgotten_node": "tests/acceptance/test_one_cause_one_message.py::test_processes_that_a_cancelled_job_left_are_told_with_its_name",
     },
     "spinning": dict.fromkeys(
-        ("stalled", "idle_gpus", "straggler", "inefficient"),
+        ("stalled", "idle_gpus", "slow_progress", "straggler", "inefficient"),
         "tests/worker/test_job_use_rules.py::test_what_another_rule_tells_of_is_told_once",
     ),
     "straggler": dict.fromkeys(
-        ("stalled", "idle_gpus", "spinning"),
+        ("stalled", "idle_gpus", "slow_progress", "spinning"),
         "tests/worker/test_job_use_rules.py::test_what_another_rule_tells_of_is_told_once",
     ),
     "inefficient": dict.fromkeys(
-        ("stalled", "idle_gpus", "spinning", "straggler"),
+        ("stalled", "idle_gpus", "slow_progress", "spinning", "straggler"),
         "tests/worker/test_job_use_rules.py::test_what_another_rule_tells_of_is_told_once",
     ),
     "incident": {
@@ -131,6 +131,7 @@ def test_no_two_rules_keep_each_other_silent() -> None:
         frozenset(pair)
         for pair in [
             ("burn_sustained", "burn_drift"), ("burn_sustained", "ceiling"), ("burn_drift", "ceiling"), ("idle_gpus", "stalled"),
+            ("idle_gpus", "slow_progress"),
         ]
     }  # fmt: skip
     assert mutual() - first == {

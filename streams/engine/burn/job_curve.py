@@ -89,7 +89,7 @@ class JobCurve:
     breaks: BrokenAttempts = field(default_factory=BrokenAttempts)
     profile: int = 0  # the number of the settings that its rules have
     pace: ProgressPace | None = (
-        None  # of its progress as of the last facts, and whether it stood still by them
+        None  # of its progress as of the last facts, and whether it stood still or was slow by them
     )
     stands: bool = False
     turn: int = 0  # at which ticks the use of its GPUs is looked at
@@ -98,12 +98,14 @@ class JobCurve:
     read: tuple[object, ...] = ()  # the objects read by the last update, compared by identity
 
     def may_stand_otherwise(self, job: JobState) -> bool:
-        """Return whether reports of progress may have begun or ended a stall since the last facts."""
-        pace = job.pace
-        return pace is not self.pace and pace is not None and (self.stands or pace.repeats >= REPEATS_LEAST)
+        """Return whether reports of progress may have begun or ended a stall, or slow work, since the last facts."""
+        pace, laps = job.pace, job.laps
+        if pace is self.pace or pace is None or laps is None:
+            return False
+        return bool(self.stands or pace.repeats >= REPEATS_LEAST or laps.slow_ms)
 
     def mark_paced(self, job: JobState, *, stands: bool) -> None:
-        """Record the reports of progress that the facts are made of, and whether the job stands still by them."""
+        """Record the reports of progress that the facts are made of, and whether the job stands still, or is slow, by them."""
         self.pace, self.stands = job.pace, stands
 
     def is_read(self, job: JobState, controls: object) -> bool:

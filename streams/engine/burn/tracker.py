@@ -55,7 +55,7 @@ class BurnTrackerBlob(msgspec.Struct):
     stored_ms: dict[str, int]  # ticks of stored alerts that are ahead of the snapshot
 
 
-_STALLED: Final = NAMES.index("stalled")
+_BY_PROGRESS: Final = (NAMES.index("stalled"), NAMES.index("slow_progress"))
 #: Ticks x jobs of one kernel call: enough to make it worthwhile, few enough for heartbeats in between.
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
@@ -425,7 +425,7 @@ class BurnTracker:
         curve = self._jobs[job.id]
         heard = heard_rows(job, job.timelines(), curve.lines, self._profiles[curve.profile])
         facts = curve.facts
-        curve.mark_paced(job, stands=any(each.rule == _STALLED for each in heard))
+        curve.mark_paced(job, stands=any(each.rule in _BY_PROGRESS for each in heard))
         self._curves.set_facts(job.id, (*facts.rows, *heard), facts.deadline_ms, curve.profile, curve.turn)
 
     def _drained_ms(self, job_id: str) -> int:

@@ -32,6 +32,7 @@ PRICE_BASIS = 9
 NO_CHECKPOINT = 10
 CEILING = 11
 STALLED = 13
+SLOW_PROGRESS = 14
 BURN_RULES = 3
 # In `facts`, bit r says that fact r holds, and bit r + UNSEEN that nobody looked at this tick: it stays as it is.
 UNSEEN = 32
@@ -189,7 +190,7 @@ def as_arrays(
     return arrays
 
 
-def no_episodes(jobs: int, rules: int = STALLED + 1) -> Records:
+def no_episodes(jobs: int, rules: int = SLOW_PROGRESS + 1) -> Records:
     """Empty episodes [job, rule]."""
     episodes = np.zeros((jobs, rules), EPISODE)
     for name in NO_INSTANTS:

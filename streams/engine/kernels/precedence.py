@@ -15,6 +15,7 @@ from streams.engine.kernels.episode import (
     NO_CHECKPOINT,
     PAGE_LEVEL,
     PRICE_BASIS,
+    SLOW_PROGRESS,
     STALLED,
     SUSTAINED,
     TICKET_LEVEL,
@@ -60,10 +61,15 @@ def yields(rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
     after_ms = as_int64(STANDSTILL_SILENT_MS)
     if rule == NO_CHECKPOINT:  # what stood still had nothing to save, and first has to do something worth it
         after_ms = as_int64(UNSAVED_SILENT_MS)
-    if rule in (NO_CHECKPOINT, STALLED) and _fired_lately(as_int64(IDLE_GPUS), at_ms, after_ms, episodes):
+    if rule in (NO_CHECKPOINT, STALLED, SLOW_PROGRESS) and _fired_lately(
+        as_int64(IDLE_GPUS), at_ms, after_ms, episodes
+    ):
+        return True
+    if rule == IDLE_GPUS and _fired_lately(as_int64(SLOW_PROGRESS), at_ms, after_ms, episodes):
         return True
     return bool(
-        rule in (NO_CHECKPOINT, IDLE_GPUS) and _fired_lately(as_int64(STALLED), at_ms, after_ms, episodes)
+        rule in (NO_CHECKPOINT, IDLE_GPUS, SLOW_PROGRESS)
+        and _fired_lately(as_int64(STALLED), at_ms, after_ms, episodes)
     )
 
 

@@ -32,6 +32,7 @@ BLOCK_MINUTES: Final = 10
 BLOCKS_AT_MOST: Final = 30
 LAG_MINUTES: Final = 2
 _NAMED_AT_MOST: Final = 4
+_TELL_OF_IT: Final = ("stalled", "slow_progress")
 _UNUSED: Final = " GPUs unused"
 #: Samples cover at least this share of the GPU-time that its events say it held.
 COVERED_RATIO: Final = 0.5
@@ -112,6 +113,10 @@ def shown_use(at: JobAt) -> tuple[IdleSince, str] | None:
     return since, f"{percent} % since {short_instant(since.since_ms, at.at_ms)} UTC{held}"
 
 
+def _yields(at: JobAt, way: int = 0) -> list[Margin]:
+    return [yields_to(other, "idle_gpus", at, way) for other in _TELL_OF_IT]
+
+
 def _cause(at: JobAt) -> str:
     if at.idle is not None and at.idle.unused is not None:
         return _shown_unused(at.idle.unused, at.at_ms)
@@ -159,7 +164,7 @@ def _margins(at: JobAt) -> list[Margin]:
         return [Margin(what, None, of["minutes"], None)]
     usd = use.idle_nano / NANO_PER_USD
     found = [
-        yields_to("stalled", "idle_gpus", at),
+        *_yields(at),
         from_threshold_on(
             "minutes of idle GPUs, in whole tens",
             float(use.minutes),
@@ -172,7 +177,7 @@ def _margins(at: JobAt) -> list[Margin]:
     if fallen is not None:
         wait = max(of["fallen_minutes"], LONGEST_HALVES * fallen.longest_before / 2)
         found += [
-            yields_to("stalled", "idle_gpus", at, 1),
+            *_yields(at, 1),
             from_threshold_on("minutes since all GPUs fell to 0 %", float(fallen.minutes), wait, 1),
             flag("they all worked before", fallen.worked_before, 1),
             flag("on all nodes", fallen.on_all_nodes, 1),
@@ -184,7 +189,7 @@ def _margins(at: JobAt) -> list[Margin]:
     if unused is not None:
         usd = unused.idle_nano / NANO_PER_USD
         found += [
-            yields_to("stalled", "idle_gpus", at, 2),
+            *_yields(at, 2),
             from_threshold_on(
                 "minutes for which single GPUs did nothing", float(unused.minutes), of["gpu_minutes"], 2
             ),
@@ -205,7 +210,7 @@ RULE: Final = JobRule(
         "fell to 0 % at one time. Or single GPUs of it did nothing for 2 h while others worked, and $5 were paid for them"
     ),
     runbook="runbook.md#idle-gpus",
-    yields_to=("stalled",),
+    yields_to=_TELL_OF_IT,
     thresholds={
         "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 10 min"),
         "minutes": Threshold(50, 10, 300, "minutes for which GPUs idle, in whole tens"),

@@ -157,7 +157,7 @@ RULE: Final = LedgerRule(
         " Once a week for jobs of one name"
     ),
     runbook="runbook.md#busy-gpus-that-do-little",
-    yields_to=("stalled", "idle_gpus", "spinning", "straggler"),
+    yields_to=("stalled", "idle_gpus", "slow_progress", "spinning", "straggler"),
     thresholds={
         "tensor_ratio": Threshold(
             0.02, 0, 1, "active share of tensor cores (`tensor_ratio` of samples), at most"

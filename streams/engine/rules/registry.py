@@ -35,6 +35,7 @@ from streams.engine.rules import (
     retry_overhead,
     runaway_length,
     silent_job,
+    slow_progress,
     spinning,
     stalled,
     straggler,
@@ -65,6 +66,7 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     ceiling.RULE,
     held.RULE,
     stalled.RULE,
+    slow_progress.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

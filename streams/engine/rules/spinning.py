@@ -183,7 +183,7 @@ RULE: Final = LedgerRule(
         "worked for 10 min before, and costs $1/h or more. It ends after 5 min without"
     ),
     runbook="runbook.md#stands-still",
-    yields_to=("stalled", "idle_gpus", "straggler", "inefficient"),
+    yields_to=("stalled", "idle_gpus", "slow_progress", "straggler", "inefficient"),
     thresholds={
         "minutes": Threshold(12, 5, 300, "minutes for which GPUs are busy and do nothing", True),
         "reporting_minutes": Threshold(

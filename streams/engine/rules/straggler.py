@@ -262,7 +262,7 @@ RULE: Final = LedgerRule(
         "ends when none has for 10 min"
     ),
     runbook="runbook.md#slow-nodes",
-    yields_to=("stalled", "idle_gpus", "spinning"),
+    yields_to=("stalled", "idle_gpus", "slow_progress", "spinning"),
     thresholds={
         "share_of_others": Threshold(0.5, 0.01, 0.99, "GPU use of a slow node / that of the usual one"),
         "others_ratio": Threshold(0.5, 0.01, 1, "GPU use of the usual node, at least"),

@@ -99,6 +99,7 @@ def _forget_after(job: JobState, at_ms: int) -> None:
         attempt.load_events(events)
     job.set_times(job.first_ms, job.last_ms, job.heard_ms if job.heard_ms <= at_ms else BEGINNING_MS)
     job.pace = None if job.pace is not None and job.pace.last_ms > at_ms else job.pace
+    job.laps = None if job.laps is not None and job.laps.newest[0] > at_ms else job.laps
     job.note_usage()
     job.forget_derived()
 

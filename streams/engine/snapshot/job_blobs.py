@@ -15,6 +15,7 @@ from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.hour_measures import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobState
+from streams.engine.state.laps import ProgressLaps
 from streams.engine.state.measures import Measure
 from streams.engine.state.node import NodeState
 from streams.engine.state.pace import ProgressPace
@@ -66,6 +67,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     has_hours: bool = False  # whether the program that wrote it writes hours
     measures: list[Measure] = []
     pace: ProgressPace | None = None
+    laps: ProgressLaps | None = None
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -119,6 +121,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         has_hours=True,
         measures=job.measures.dump(),
         pace=job.pace,
+        laps=job.laps,
     )
 
 
@@ -131,7 +134,7 @@ def load_job(blob: JobBlob) -> JobState:
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME
     job.measures.load(blob.measures)
-    job.pace = blob.pace
+    job.pace, job.laps = blob.pace, blob.laps
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled

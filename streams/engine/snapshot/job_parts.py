@@ -17,6 +17,7 @@ from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.hour_measures import MinuteUsage
 from streams.engine.state.job import JobState
+from streams.engine.state.laps import ProgressLaps
 from streams.engine.state.measures import Measure
 from streams.engine.state.pace import ProgressPace
 from streams.engine.state.said import JobDimensions
@@ -62,6 +63,7 @@ class JobPart(msgspec.Struct, array_like=True):
     heard_ms: int = BEGINNING_MS
     measures: list[Measure] = []
     pace: ProgressPace | None = None
+    laps: ProgressLaps | None = None
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
@@ -142,6 +144,7 @@ def dump_part(job: JobState, flags: int) -> JobPart:
         heard_ms=job.heard_ms,
         measures=job.measures.dump(),
         pace=job.pace,
+        laps=job.laps,
     )
     job.mark_saved()
     return part
@@ -187,7 +190,7 @@ def apply_part(job: JobState, part: JobPart) -> None:
     job.set_times(part.first_ms, part.last_ms, part.heard_ms)
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     job.measures.load(part.measures)
-    job.pace = part.pace
+    job.pace, job.laps = part.pace, part.laps
     for each in part.attempts:
         for event in each.events:
             job.measures.add(event)

@@ -15,6 +15,7 @@ from schemas.events import PRICE_FIELDS, JobEvent, JobType
 from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
+from streams.engine.state.laps import ProgressLaps, next_laps
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
 from streams.engine.state.said import JobDimensions, SaidDimensions, SaidLimits, SaidSteps
@@ -83,6 +84,7 @@ class JobState:
         "booked_time",
         "id",
         "is_redone",
+        "laps",
         "measures",
         "pace",
         "said_rows",
@@ -96,6 +98,7 @@ class JobState:
         self.seen = Identities()
         self.measures = Measures()
         self.pace: ProgressPace | None = None  # of its progress; None: it reported none
+        self.laps: ProgressLaps | None = None  # likewise
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
         # Those that have samples or amounts, beside or instead of events.
@@ -224,6 +227,8 @@ class JobState:
         """
         if event.progress or self.pace is not None:
             self.pace = next_pace(self.pace, event, self.measures.progress_of(event.attempt))
+            known = self.attempts.get(event.attempt)
+            self.laps = next_laps(self.laps, event, () if known is None else known.events)
         if event.quality is not None or event.progress is not None:
             self.measures.add(event)
             event = replace(event, quality=None, progress=None)

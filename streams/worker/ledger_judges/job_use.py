@@ -22,7 +22,7 @@ IsExplained: TypeAlias = Callable[[str, int], bool]
 #: Where a rule holds at an instant.
 Look: TypeAlias = Callable[[int, IsExplained], Iterable[LedgerFinding]]
 #: Rules that shards judge and that name the cause of what a job's GPUs do.
-_OF_SHARDS: Final = ("stalled", "idle_gpus")
+_OF_SHARDS: Final = ("stalled", "idle_gpus", "slow_progress")
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.engine.kernels.episode import IDLE_GPUS, NO_CHECKPOINT, STALLED
+from streams.engine.kernels.episode import IDLE_GPUS, NO_CHECKPOINT, SLOW_PROGRESS, STALLED
 from streams.engine.rules.job_view import JobRule
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from tests.engine.alerts.scene import (
@@ -247,7 +247,13 @@ def test_unpriced_again_within_10_minutes_is_the_same_episode() -> None:
     assert len({alert.alert_id for alert in alerts}) == 2
 
 
-@pytest.mark.parametrize(("first", "second"), [(IDLE_GPUS, STALLED), (STALLED, IDLE_GPUS)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (IDLE_GPUS, STALLED), (STALLED, IDLE_GPUS), (IDLE_GPUS, SLOW_PROGRESS), (SLOW_PROGRESS, IDLE_GPUS),
+        (STALLED, SLOW_PROGRESS),
+    ],
+)  # fmt: skip
 def test_of_two_rules_that_tell_of_work_that_stands_still_one_opens(first: int, second: int) -> None:
     names = [JOB_RULES[number].name for number in (first, second)]
     scene = Scene()
@@ -259,7 +265,14 @@ def test_of_two_rules_that_tell_of_work_that_stands_still_one_opens(first: int, 
     assert [each[:2] for each in changes] == [(names[0], "resolved")]
     changes = scene.changes((0, At(facts=(second,))))
     assert [each[:2] for each in changes] == [(names[1], "firing")]
-    assert Scene().changes((0, both)) == [("idle_gpus", "firing", 0)]
+    assert Scene().changes((0, both)) == [(JOB_RULES[min(first, second)].name, "firing", 0)]
+
+
+def test_slow_work_that_then_stands_still_is_told_again() -> None:
+    scene = Scene()
+    assert scene.changes((0, At(facts=(SLOW_PROGRESS,)))) == [("slow_progress", "firing", 0)]
+    changes = scene.changes((MINUTE_MS, At(facts=(SLOW_PROGRESS, STALLED))))
+    assert [each[:2] for each in changes] == [("stalled", "firing")]
 
 
 @pytest.mark.parametrize("other", [IDLE_GPUS, STALLED])

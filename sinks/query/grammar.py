@@ -20,7 +20,7 @@ EXPLAIN_KINDS: Final = frozenset(
 EXPLAIN_SETTINGS: Final = frozenset(
     {"indexes", "header", "description", "actions", "json", "graph", "compact", "optimize"}
 )
-#: Allowed SETTINGS: the handling of NULLs, joins and unions. Limits may be lowered.
+#: Allowed SETTINGS: the handling of NULLs, joins and unions, and whether windows are read in the order of a table. Limits may be lowered.
 SETTINGS: Final = frozenset(
     {
         "aggregate_functions_null_for_empty",
@@ -31,6 +31,7 @@ SETTINGS: Final = frozenset(
         "max_memory_usage",
         "max_result_rows",
         "max_rows_to_read",
+        "optimize_read_in_window_order",
         "transform_null_in",
     }
 )

@@ -55,6 +55,9 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             "max_bytes_ratio_before_external_group_by": "0",
             "max_bytes_before_external_sort": "0",
             "max_bytes_ratio_before_external_sort": "0",
+            # A window along a table's order reads it in that order and keeps no rows. The engine sorts them all instead, so that threads
+            # can share them; there is one.
+            "optimize_read_in_window_order": "1",
             "max_query_size": str(16 * TEXT_MAX_BYTES),
             "max_ast_elements": "50000",
             "max_expanded_ast_elements": "200000",

@@ -61,16 +61,16 @@ def newest_rates() -> str:
 def standing(values: Mapping[str, str], condition: str, series: str = "") -> str:
     """The sums of columns of `burn_rates` at each step of time, each row standing until the job's next one.
 
-    Inside the answer, each job and step has one row, so sums are whole.
+    A row ends in the step in which the next one begins, so of a job's rows within one step the last alone is counted, and of versions of a row the
+    newest. The rows of a job lie together in the table: in its order, they are read without being kept.
 
     Args:
         values: Title -> column.
         condition: On rows.
         series: An expression over `s.job_id` and `j`, a row of `jobs`.
     """
-    columns = ",\n        ".join(
-        f'sum(tupleElement(rates, {at})) AS "{title}"' for at, title in enumerate(values, start=1)
-    )
+    columns = ",\n        ".join(f'sum(value_{at}) AS "{title}"' for at, title in enumerate(values))
+    taken = ", ".join(f"{column} AS value_{at}" for at, column in enumerate(values.values()))
     named = f"\n        {series} AS series," if series else ""
     join = (
         "\n    LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = s.job_id"
@@ -83,30 +83,25 @@ def standing(values: Mapping[str, str], condition: str, series: str = "") -> str
         {columns}
     FROM
     (
-        SELECT
-            job_id,
-            rates,
-            arrayJoin(range(toUInt64(first_step), toUInt64(least(following, intDiv({TO}, {STEP}) + 1)))) AS step
+        SELECT *, arrayJoin(range(toUInt64(first_step), toUInt64(least(following, intDiv({TO}, {STEP}) + 1)))) AS step
         FROM
         (
             SELECT
-                job_id,
-                rates,
-                bucket AS first_step,
-                toInt64(intDiv({LIVE_MINUTES * 60}, {STEP}) + 1) AS stands,
-                least(bucket + stands, leadInFrame(bucket, 1, bucket + stands)
-                    OVER (PARTITION BY job_id ORDER BY bucket ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)) AS following
+                *,
+                first_step + toInt64(intDiv({LIVE_MINUTES * 60}, {STEP}) + 1) AS until,
+                least(until, leadInFrame(first_step, 1, until)
+                    OVER (PARTITION BY job_id ORDER BY at, version ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)) AS following
             FROM
             (
                 SELECT
-                    job_id,
-                    toInt64(intDiv(toUnixTimestamp(b.time), {STEP})) AS bucket,
-                    argMax(tuple({", ".join(values.values())}), (b.time, b.version)) AS rates
+                    b.job_id AS job_id, b.time AS at, b.version AS version,
+                    toInt64(intDiv(toUnixTimestamp(b.time), {STEP})) AS first_step,
+                    {taken}
                 FROM burn_rates AS b
                 WHERE {condition}
-                GROUP BY job_id, bucket
             )
         )
+        WHERE following > first_step
     ) AS s{join}
     WHERE step * {STEP} >= {FROM}
     GROUP BY time{", series" if series else ""}"""

@@ -11,7 +11,7 @@ from streams.panels.panel import (
     COST_SUM,
     FROM_TIME,
     IN_HOURS,
-    ROW_COST_SUM,
+    ROW_COST,
     TEAMS,
     TO,
     Dashboard,
@@ -26,6 +26,8 @@ _STEP_S: Final = HOUR_MS // 1000
 #: Up to so long a range the balance of nodes is read in minutes, as `costs --metric m3` does.
 _BALANCE_S: Final = 2 * DAY_MS // 1000
 _RAN_MS: Final = 300_000
+#: Up to so long a range what each job cost in each step is added up in the order of the table.
+_STREAMED_S: Final = 31 * DAY_MS // 1000
 
 _BASIS_DAYS: Final = 28
 #: The end of the last hour of the range, its day, and that day's month.
@@ -115,17 +117,39 @@ FROM
 GROUP BY time, series
 ORDER BY time, series"""
 
+# Fifty thousand jobs have millions of steps in a month: they are added up job by job, in the order of the table. Beyond that steps are few and
+# the parts to be read side by side many.
+OF_JOBS: Final = f"""
+        SELECT time, usd, ran_ms
+        FROM
+        (
+            SELECT time, sum(usd) OVER steps AS usd, sum(ran_ms) OVER steps AS ran_ms, row_number() OVER steps AS place
+            FROM
+            (
+                SELECT job_id, {bucket("hour", _STEP_S)} AS time, {ROW_COST} AS usd, wall_clock_ms AS ran_ms
+                FROM job_hours FINAL
+                WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_short(_STREAMED_S)}
+            )
+            WINDOW steps AS (PARTITION BY job_id, time)
+        )
+        WHERE place = 1
+        UNION ALL
+        SELECT {bucket("hour", _STEP_S)} AS time, sum({ROW_COST}), sum(wall_clock_ms)
+        FROM job_hours FINAL
+        WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long(_STREAMED_S)}
+        GROUP BY time, job_id"""
+
 PER_HOUR: Final = f"""
-SELECT time, quantileExact(0.5)(rate) AS "median", quantileExact(0.95)(rate) AS "p95"
+SELECT time, rates[1] AS "median", rates[2] AS "p95"
 FROM
 (
-    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64({ROW_COST_SUM}) * 3600000 / sum(wall_clock_ms) AS rate
-    FROM job_hours FINAL
-    WHERE {USERS_JOBS} AND {IN_HOURS}
-    GROUP BY time, job_id
-    HAVING sum(wall_clock_ms) >= {_RAN_MS}
+    SELECT time, quantilesExact(0.5, 0.95)(toFloat64(usd) * 3600000 / ran_ms) AS rates
+    FROM
+    ({OF_JOBS}
+    )
+    WHERE ran_ms >= {_RAN_MS}
+    GROUP BY time
 )
-GROUP BY time
 ORDER BY time"""
 
 TOP_JOBS: Final = f"""
@@ -153,49 +177,41 @@ FROM
 LEFT ANY JOIN (SELECT job_id, owner, team, project, toString(state) AS state FROM jobs FINAL) AS j ON j.job_id = t.job_id
 ORDER BY t.usd DESC, t.job_id"""
 
-# Hours of nodes less hours of jobs of the same kind of machine: what is idle, where no job is on a node that sends no events.
-_IDLE_BY_HOURS: Final = f"""
-    SELECT
-        hour,
-        sum(node_usd) AS cost,
-        sum(greatest(node_usd - job_usd, 0)) AS idle
-    FROM
-    (
-        SELECT hour, cluster, gpu_type, instance_type, toFloat64(sum(node_usd)) AS node_usd, toFloat64(sum(job_usd)) AS job_usd
+# Beyond two days what is idle is the hours of nodes less the hours of jobs of the same kind of machine, where no job is on a node that sends no
+# events. Hours of jobs are read once, for that and for what has no team.
+_OF_KINDS: Final = f"""
+        SELECT hour, cluster, gpu_type, instance_type, cost_usd AS node_usd, toDecimal64(0, 9) AS on_nodes_usd, toDecimal64(0, 9) AS usd, toDecimal64(0, 9) AS no_team_usd
+        FROM node_hours FINAL
+        WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
+        UNION ALL
+        SELECT h.hour, h.cluster, h.gpu_type, h.instance_type, toDecimal64(0, 9), h.gpu_cost_usd, h.usd, if(j.team = '', h.usd, 0)
         FROM
         (
-            SELECT hour, cluster, gpu_type, instance_type, cost_usd AS node_usd, toDecimal64(0, 9) AS job_usd
-            FROM node_hours FINAL
-            WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
-            UNION ALL
-            SELECT hour, cluster, gpu_type, instance_type, toDecimal64(0, 9), gpu_cost_usd
+            SELECT hour, job_id, cluster, gpu_type, instance_type, gpu_cost_usd, if({USERS_JOBS}, {ROW_COST}, 0) AS usd
             FROM job_hours FINAL
-            WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
-        )
-        GROUP BY hour, cluster, gpu_type, instance_type
-    )
-    GROUP BY hour"""
+            WHERE {IN_HOURS}
+        ) AS h
+        LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id"""
 
 UNALLOCATED: Final = f"""
-SELECT time, sum(idle) / nullIf(sum(cost), 0) AS "idle nodes", sum(no_team) / nullIf(sum(jobs), 0) AS "jobs without a team"
+SELECT time, sum(idle) / nullIf(sum(cost), 0) AS "idle nodes", toFloat64(sum(no_team)) / nullIf(toFloat64(sum(jobs)), 0) AS "jobs without a team"
 FROM
 (
-    SELECT {bucket("hour", _STEP_S)} AS time, cost, idle, 0. AS no_team, 0. AS jobs
-    FROM ({_IDLE_BY_HOURS}
+    SELECT
+        {bucket("hour", _STEP_S)} AS time,
+        toFloat64(sum(node_usd)) AS cost,
+        greatest(cost - toFloat64(sum(on_nodes_usd)), 0) AS idle,
+        sum(usd) AS jobs,
+        sum(no_team_usd) AS no_team
+    FROM
+    ({_OF_KINDS}
     )
+    GROUP BY hour, cluster, gpu_type, instance_type
     UNION ALL
-    SELECT {bucket("hour", _STEP_S)}, toFloat64(sum(node_cost_usd)), toFloat64(sum(idle_cost_usd)), 0., 0.
+    SELECT {bucket("hour", _STEP_S)}, toFloat64(sum(node_cost_usd)), toFloat64(sum(idle_cost_usd)), 0, 0
     FROM node_hour_balance
     WHERE {IN_HOURS} AND {is_short(_BALANCE_S)}
     GROUP BY hour
-    UNION ALL
-    SELECT {bucket("h.hour", _STEP_S)} AS at, 0., 0., (j.team = '') * toFloat64({COST_SUM}), toFloat64({COST_SUM})
-    FROM
-    (
-        SELECT hour, job_id, {COST_COLUMNS} FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
-    ) AS h
-    LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
-    GROUP BY at, j.team = ''
 )
 GROUP BY time
 ORDER BY time"""

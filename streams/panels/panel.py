@@ -54,8 +54,8 @@ COST_COLUMNS: Final = ", ".join(_COSTS)
 #: The sum of what hours cost, all components together. Columns are added up before they are added: that takes half of the time,
 #: and is as exact, since ClickHouse has 128 bits for the sum of a column.
 COST_SUM: Final = f"({' + '.join(f'sum({cost})' for cost in _COSTS)})"
-#: The same of each row first: one sum for each group in place of one for each component, where there are as many groups as jobs and steps.
-ROW_COST_SUM: Final = f"sum({' + '.join(_COSTS)})"
+#: What one row cost: summed, it is one sum for each group in place of one for each component, where there are as many groups as jobs and steps.
+ROW_COST: Final = f"({' + '.join(_COSTS)})"
 IN_HOURS: Final = f"hour >= toStartOfHour({FROM_TIME}) AND hour < {TO_TIME}"
 IN_MINUTES: Final = f"minute >= toStartOfMinute({FROM_TIME}) AND minute < {TO_TIME}"
 

@@ -180,26 +180,24 @@ DELIVERIES_MADE: Final = f"""
 SELECT outcome, count() AS deliveries FROM deliveries FINAL GROUP BY outcome
 {SETTINGS}"""
 
-# Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS.
+# Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS. Read in the order of the
+# table they are not sorted again.
 HISTORY: Final = f"""
 SELECT toInt64(minute) * 60000 AS time_ms, toFloat64(sum(usd)) AS usd
 FROM
 (
-    SELECT usd, arrayJoin(range(m, least(m + 11, if(following = 0, m + 11, following), {{last:UInt64}} + 1))) AS minute
+    SELECT usd, arrayJoin(range(m, least(following, {{last:UInt64}} + 1))) AS minute
     FROM
     (
-        SELECT usd, m, leadInFrame(m) OVER (PARTITION BY job ORDER BY m
-                           ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS following
-        FROM
-        (
-            SELECT sipHash64(job_id) AS job, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
-                   argMax(usd_per_hour, {NEWEST_FIRST}) AS usd
-            FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS} GROUP BY job, m
-        )
+        SELECT usd_per_hour AS usd, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
+            least(m + 11, leadInFrame(m, 1, toUInt32(m + 11)) OVER (PARTITION BY job_id ORDER BY time, version
+                                                                    ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)) AS following
+        FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS}
     )
+    WHERE following > m
 )
 WHERE minute > {{last:UInt64}} - 60 GROUP BY minute ORDER BY minute
-{SETTINGS}"""
+{SETTINGS}, optimize_read_in_window_order = 1"""
 
 # -- alerts ------------------------------------------------------------------------------------------------
 

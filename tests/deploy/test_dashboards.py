@@ -31,6 +31,7 @@ from schemas.tables import (
     NODE_MINUTES,
 )
 from sinks.clickhouse import ClickHouseStore
+from sinks.query.limits import QueryLimits
 from streams.panels.registry import PANELS
 from tests.deploy.grafana import DASHBOARDS, Target, expanded, targets
 from tests.sinks import canary_rows
@@ -259,6 +260,17 @@ def test_a_range_without_rows_is_no_fault(store: ClickHouseStore) -> None:
         store.query(expanded(target.sql, 1_600_000_000, 1_610_000_000, 60))
 
 
+@pytest.mark.parametrize("panel", ["burn", "burn_by_team", "cost_per_training_hour"])
+def test_a_window_of_many_jobs_keeps_no_rows(store: ClickHouseStore, panel: str) -> None:
+    """The worker's limits make it so; a sort of all rows takes more memory than a query may."""
+    sql = f"EXPLAIN PIPELINE {expanded(statement(PANELS[panel]), BEGIN_S, BEGIN_S + 1_800, 60)}"
+    kept = {**QueryLimits(is_own=True).settings(), "optimize_read_in_window_order": "0"}
+    for limits, is_sorted in ((QueryLimits(is_own=True).settings(), False), (kept, True)):
+        plan = "\n".join(str(line) for (line,) in store.ask(sql, settings=limits).rows())
+        read = plan.rpartition("WindowTransform")[2]
+        assert ("MergeSortingTransform" in read) == is_sorted
+
+
 def test_macros_that_nobody_knows_are_found() -> None:
     with pytest.raises(ValueError, match=r"\$__timeGroup"):
         expanded("SELECT $__timeGroup(time, 5m)", 0, 1, 1)
@@ -388,6 +400,7 @@ def test_cost_per_training_hour_is_of_jobs(store: ClickHouseStore) -> None:
     (row,) = asked(store, "cost_per_training_hour")
     assert {row["median"], row["p95"]} <= {14.0, 4.0}
     assert row["p95"] == 14.0
+    assert asked(store, "cost_per_training_hour", minutes=60 * 24 * 40, interval_s=60) == [row]
     teams = {row["series"]: row["cost"] for row in asked(store, "cost_by_team")}
     assert teams == {"red": 7, "(no team)": 1}
     first, second = asked(store, "top_jobs")

@@ -60,6 +60,12 @@ async def load(client: Client, *names: str, status: int = 200, **given: Any) -> 
         return await answer.json()
 
 
+@pytest.fixture(autouse=True)
+def scratch(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of this test alone: tests of other processes load bills meanwhile."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("scratch")))
+
+
 def folders() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("trainfare-bills-*"))
 

@@ -95,7 +95,7 @@ class _Reports:
             self.slow.append((at_ms - lap_ms, at_ms, gain))
         else:
             self.longest_ms = max(self.longest_ms, self.length_ms())
-            self.usual, self.slow = [*self.usual, gain / lap_ms][-24:], []
+            self.usual, self.slow = [*self.usual, gain / lap_ms][-12:], []
         self.began = at_ms, self.value
 
     def typical(self) -> float:

@@ -18,7 +18,7 @@ MEASURED: Final = ("tokens", "samples", "step", "epoch")
 LAP_MS: Final = 10 * MINUTE_MS
 #: So many laps must be known, and so many are kept, to say what is usual.
 KNOWN_LAPS: Final = 6
-USUAL_LAPS: Final = 24
+USUAL_LAPS: Final = 12
 #: A value that moves after so long, and after so many times its mean interval, stood still.
 PAUSE_MS: Final = 15 * MINUTE_MS
 PAUSE_TIMES: Final = 6

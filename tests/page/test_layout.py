@@ -68,6 +68,21 @@ def test_nothing_overflows_and_every_text_can_be_read(
     assert page.evaluate(CONTRAST) == []
 
 
+#: What is cut off at the right, of tabs and of titles of columns.
+CUT = """
+() => [...document.querySelectorAll(".pages, .jobs-table th")]
+  .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth)
+  .map(each => `${each.className || each.textContent}: ${each.scrollWidth - each.clientWidth} px`)
+"""
+
+
+@pytest.mark.parametrize("width", [768, 1000])
+def test_a_tablet_shows_all_tabs_and_titles(board: Board, width: int) -> None:
+    page = board(width=width).page
+    expect(page.locator(".pages a").last).to_be_visible()
+    assert page.evaluate(CUT) == []
+
+
 #: What sticks out of its card on a job's page, but for what scrolls by itself.
 OUTSIDE = """
 () => [...document.querySelectorAll("#job .panel, #job .parts")].flatMap(card => {

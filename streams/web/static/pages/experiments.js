@@ -9,6 +9,7 @@ import { jobHash } from "../jobs.js";
 
 const AGAIN_MS = 15_000;
 const SHOWN = 200;
+const TEAMS_NAMED = 2;
 const COMPLETED_MIN = 3;
 const LOWER = /loss|error|perplex|latency|rmse|mae|wer|cer|bpb|fid/i;
 const HEIGHT = 300;
@@ -16,7 +17,7 @@ const EDGE = { left: 64, right: 14, top: 12, bottom: 36 };
 
 const LIST_COLUMNS = [
   { title: "Experiment", class: "wide" },
-  { title: "Teams", class: "" },
+  { title: "Teams", class: "wide" },
   { title: "Trials", class: "num" },
   { title: "Live", class: "num" },
   { title: "Completed", class: "num" },
@@ -60,6 +61,13 @@ function usualHours(trials) {
 const sumOf = (rows, field) => decimal(rows.reduce((sum, each) => sum + (nano(each[field]) ?? 0n), 0n));
 const isLive = (trial) => Number(trial.usd_per_hour_now) > 0;
 const hashOf = (name, state = {}) => address("experiments", state, name);
+
+/** The first teams of an experiment, and how many more: those of a large one would fill the page. */
+const teams = (all) => {
+  const named = visible(all.slice(0, TEAMS_NAMED).join(", ") || "–");
+  const more = all.length - TEAMS_NAMED;
+  return more > 0 ? h("span", { title: visible(all.join(", ")) }, foreign(named), ` and ${count(more)} more`) : foreign(named);
+};
 
 export class Page {
   constructor({ meter, host }) {
@@ -134,7 +142,7 @@ export class Page {
     const now = this.meter.timeMs;
     listed.body.append(...experiments.map((each) => row(LIST_COLUMNS, [
       h("a", { href: hashOf(each.experiment) }, foreign(visible(each.experiment))),
-      foreign(visible(each.teams.filter(Boolean).join(", ") || "–")),
+      teams(each.teams.filter(Boolean)),
       count(each.trials),
       count(each.trials_live),
       count(each.trials_completed),

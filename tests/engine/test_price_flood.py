@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
@@ -150,6 +151,26 @@ def test_histories_of_two_origins_differ_where_their_records_do() -> None:
     one, other = PriceHistory().with_events(events), PriceHistory().with_events([*events[:3], *events[4:7]])
     assert sorted(one.changed_spans(other)) == [(4, 5), (8, one.around(8)[1])]
     assert sorted(other.changed_spans(one)) == [(4, 5), (8, one.around(8)[1])]
+
+
+@pytest.mark.parametrize("late", [1, 31, 32, 33, 63, 64, 99])
+def test_what_comes_late_into_a_long_history_is_found_wherever_it_is(late: int) -> None:
+    events = [spot(1, instant, str(instant + 1)) for instant in range(100)]
+    before = PriceHistory().with_events(events[:late] + events[late + 1 :])
+    after = before.with_events([events[late]])
+    assert after.changed_spans(before) == [after.around(late)]
+
+
+def test_prices_that_do_not_win_are_compared_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    wins, loses = spot(7, 0), replace(spot(8, 0), match=spot(7, 0).match)
+    old = PriceBook.empty().with_events([wins, loses])
+    changes = PriceChanges(old, old.with_events([replace(loses, id="later", effective_ms=T0)]))
+    compared: list[object] = []
+    monkeypatch.setattr(changes, "_differs", lambda *asked: compared.append(asked))
+    one = Shard(3, ShardSettings(), old)
+    one.fold(batch(event("started", job_id="j7", gpu_count=1, gpu_type="g7")))
+    assert changes.touched(one.jobs["j7"], NOBODY) is None
+    assert not compared
 
 
 def test_an_amount_of_the_time_before_its_job_is_found_in_the_archive() -> None:

@@ -185,10 +185,20 @@ class PriceChanges:
         key = (context, component, kind)
         known = self._of.get(key)
         if known is None:
-            skus = {*self.new.candidates(*key), *self.old.candidates(*key)} & self._changed.keys()
-            spans = union(span for sku in skus for span in self._changed[sku])
-            known = self._of[key] = tuple(span for span in spans if self._differs(key, *span))
+            known = self._of[key] = () if self._is_of_others(key) else self._spans_of(key)
         return known
+
+    def _is_of_others(self, key: tuple[Context, str, Kind]) -> bool:
+        """Whether one SKU determines this price at all changed times, and is none of those that changed."""
+        if self.span is None:
+            return True
+        before = self.old.winner(*key, *self.span)
+        return before is not None and before is self.new.winner(*key, *self.span)
+
+    def _spans_of(self, key: tuple[Context, str, Kind]) -> tuple[Span, ...]:
+        skus = {*self.new.candidates(*key), *self.old.candidates(*key)} & self._changed.keys()
+        spans = union(span for sku in skus for span in self._changed[sku])
+        return tuple(span for span in spans if self._differs(key, *span))
 
     def _differs(self, key: tuple[Context, str, Kind], from_ms: int, until_ms: int) -> bool:
         before = self.old.winner(*key, from_ms, until_ms)

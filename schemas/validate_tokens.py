@@ -17,9 +17,11 @@ SCOPES: Final = ("metrics", "read", "query", "ingest", "act", "limit", "admin")
 MAX_BOUND: Final = 100
 #: The text of a token: 256 random bits, so that its hash can be looked up by nobody who lacks it.
 TOKEN_FORM: Final = re.compile(r"trainfare_[A-Za-z0-9_-]{43}", re.ASCII)
-#: Of a person, as signing in names one.
+#: Of a person, as signing in names one, so that none is named as a token is.
 PERSON_FORM: Final = re.compile(r"[A-Za-z0-9._@+:|=-]{1,128}", re.ASCII)
 NAME_FORM: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+#: Whose a token is that another one issued, of which nobody is known.
+_ISSUER_FORM: Final = re.compile(rf"token/{NAME_FORM.pattern}", re.ASCII)
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 #: What every figure of everybody is behind, or every act: no bound would hold there.
@@ -52,7 +54,9 @@ class IssuedToken(NamedTuple):
     scopes: frozenset[str]
     bounds: TokenBounds
     hashes: Mapping[str, int | None]
-    person: str = ""  # whose it is; '': nobody's but its own
+    person: str = (
+        ""  # whose it is: a person, or token/NAME of the one that issued it; '': nobody's but its own
+    )
 
 
 def is_token(key: bytes, event: ControlEvent | None) -> bool:
@@ -129,7 +133,9 @@ def check_token(name: str, value: Mapping[str, object]) -> None:
 
 
 def _check_person(given: object) -> None:
-    if given is not None and not (isinstance(given, str) and PERSON_FORM.fullmatch(given)):
+    if given is not None and not (
+        isinstance(given, str) and (PERSON_FORM.fullmatch(given) or _ISSUER_FORM.fullmatch(given))
+    ):
         refuse(Reason.out_of_range, "person", "***", "a name as signing in has it, e.g. ada@example.com")
 
 

@@ -74,7 +74,7 @@ def create(
         typer.Option(
             "--person",
             metavar="NAME",
-            help="Whose it is, as signing in names them: what one's tokens and oneself ask for, another person confirms.",
+            help="Whose it is, as signing in names them: what one's tokens and oneself ask for, another person confirms. Yours by default.",
         ),
     ] = "",
     expires: ExpiresOption = "90d",

@@ -74,7 +74,9 @@ class Caller:
     expires_ms: int | None = None  # when its token does
     proven_by: str = ""  # where it was no token
     session: str = ""  # the hash of the session of a person
-    person: str = ""  # whose its issued token is, where that is said
+    person: str = (
+        ""  # whose its issued token is: a person, or the token of nobody by which it was issued; '': its own
+    )
     hashed: str = field(default="", repr=False)  # of its issued token
     #: Scopes of a person that hold within teams alone.
     team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)
@@ -123,12 +125,24 @@ class Caller:
     @property
     def whose(self) -> str:
         """The person behind it, as far as that is known: two tokens of one person are one."""
-        return f"{PERSON}{self.person}" if self.person else self.token
+        return whose_of(self.person, self.token)
+
+    @property
+    def issues_for(self) -> str:
+        """Whose a token is that it issues without saying whose; '': nobody's, as a shared token is."""
+        return (self.person or self.token.removeprefix(PERSON)) if self.is_identity else ""
 
     @property
     def is_identity(self) -> bool:
         """Whether it is somebody in particular, as whoever shows a shared token is not."""
         return self.is_issued or self.is_person
+
+
+def whose_of(person: str, token: str) -> str:
+    """The identity of a token of which `person` is on record."""
+    if not person:
+        return token
+    return person if person.startswith(ISSUED) else f"{PERSON}{person}"
 
 
 @dataclass(frozen=True)

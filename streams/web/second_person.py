@@ -15,7 +15,7 @@ from schemas.events import ControlEvent
 from schemas.validate_requests import ACTIONS, KEY_PREFIX, REQUEST, WaitingRequest, digest_of, waiting_request
 from streams.web.control_record import SOURCE, ControlRecord
 from streams.web.errors import ApiError
-from streams.web.scopes import PERSON, Caller
+from streams.web.scopes import Caller, whose_of
 
 #: A silence or planned rate that names one of these is no broader than one team.
 _NARROW: Final = ("team", "owner", "job_id", "job", "run_id", "experiment")
@@ -111,7 +111,11 @@ def to_confirm(
             "a shared token is nobody in particular: sign in, or confirm with an issued one",
             "not_second",
         )
-    whose = f"{PERSON}{found.person}" if found.person else found.by
+    whose = whose_of(found.person, found.by)
     if caller.token == found.by or caller.whose.casefold() == whose.casefold():
-        raise ApiError(403, "whoever asked for it does not confirm it: another person does", "not_second")
+        raise ApiError(
+            403,
+            "whoever asked for it does not confirm it: another person does (a token issued without --person is its issuer's)",
+            "not_second",
+        )
     return found

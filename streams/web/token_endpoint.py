@@ -113,7 +113,7 @@ class TokenEndpoint:
         controls.check_open(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"name": "vision", "hash": "..."}')
         try:
-            record = token_record(asked, self._standing(), caller.token, controls.now_ms())
+            record = token_record(asked, self._standing(), caller.token, controls.now_ms(), caller.issues_for)
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None

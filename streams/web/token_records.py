@@ -39,7 +39,11 @@ class TokenConflictError(Exception):
 
 
 def token_record(
-    asked: Mapping[str, Any], standing: Mapping[bytes, ControlEvent], by: str, now_ms: int
+    asked: Mapping[str, Any],
+    standing: Mapping[bytes, ControlEvent],
+    by: str,
+    now_ms: int,
+    issues_for: str = "",
 ) -> ControlRecord:
     """The record of a change: `rotate` gives a token another hash, `revoked` ends it, else it is issued.
 
@@ -48,6 +52,7 @@ def token_record(
         standing: The records of tokens in force, by key.
         by: Who asks.
         now_ms: Log time, ms since 1970.
+        issues_for: Whose a new token is where `asked` names no person: whoever issues it has seen its text.
 
     Raises:
         FieldError: A field is invalid.
@@ -66,7 +71,9 @@ def token_record(
         raise TokenConflictError(f"there is a token {shown(name)} already: rotate it, or revoke it first")
     if (is_rotation and not is_live) or (is_revocation and before is None):
         raise TokenConflictError(f"there is no token {shown(name)} that could be changed")
-    kept = {**before.value} if before is not None and (is_rotation or is_revocation) else {}
+    kept: dict[str, Any] = {"person": issues_for} if issues_for else {}
+    if before is not None and (is_rotation or is_revocation):
+        kept = {**before.value}
     if is_rotation:
         former = kept.pop("hash")
         kept.pop("former_hash", None)

@@ -33,10 +33,10 @@ def bearer(name: str) -> dict[str, str]:
 
 
 def issued(name: str, scopes: Sequence[str] = ("act", "limit"), **more: Any) -> dict[bytes, ControlEvent]:
-    """The record of an issued token; `revoked` ends it."""
-    revoked = more.pop("revoked", False)
+    """The record of an issued token; `revoked` ends it, `issues_for` is whose the one is that issued it."""
+    revoked, issues_for = more.pop("revoked", False), more.pop("issues_for", "")
     asked = {"name": name, "hash": hash_of(text_of(name)), "scopes": list(scopes), **more}
-    record = token_record(asked, {}, "test", WALL_MS)
+    record = token_record(asked, {}, "test", WALL_MS, issues_for)
     event = decode("controls", record.value, (), WALL_MS)
     assert isinstance(event, ControlEvent), event
     if revoked:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from schemas.change_tables import PROOF_HEADER
+from schemas.decode import decode
 from schemas.events import ControlEvent
+from schemas.validate_tokens import issued_token
 from streams.notify.act_links import ActLinks, offer_of
+from streams.web.scopes import Caller
+from streams.web.token_records import token_record
 from tests.notify.scripted_sender import an_alert
 from tests.web.approvals import KEY, SILENCE, Kept, asked, bearer, id_of, issued, link_of, post
 from tests.web.serving import WALL_MS, Client, served
@@ -20,7 +25,10 @@ TOKENS = {
     **issued("ada"),
     **issued("ada-laptop", person="Ada@example.com"),
     **issued("ada-phone", person="ada@example.com"),
-    **issued("bob"),
+    **issued("ada-ci", issues_for="token/ada"),
+    **issued("ada-cron", issues_for="ada@example.com"),
+    **issued("bob", person="bob@example.com", issues_for="token/ada"),
+    **issued("boss", ("admin",)),
     **issued("viewer", ("read",)),
     **issued("sender", ("ingest",)),
     **issued("limiter", ("limit",)),
@@ -59,6 +67,10 @@ def confirmed(
         ("token/ada-laptop", "Ada@example.com", "ada-phone", 403, "not_second"),
         ("person/ada@example.com", "", "ada-phone", 403, "not_second"),
         ("token/ada-laptop", "Ada@example.com", "bob", 202, None),
+        (ADA, "", "ada-ci", 403, "not_second"),
+        ("token/ada-ci", "token/ada", "ada", 403, "not_second"),
+        ("token/ada-ci", "token/ada", "bob", 202, None),
+        ("person/ada@example.com", "", "ada-cron", 403, "not_second"),
         (ADA, "", "viewer", 403, None),
         (ADA, "", "sender", 403, None),
         (ADA, "", "limiter", 403, None),
@@ -218,3 +230,38 @@ def test_who_is_bound_to_a_team_sees_and_confirms_what_is_of_it(
     listed, status = served(None, work, wall_ms=WALL_MS, controls=log, filed=TOKENS, requests=requests)
     assert (bool(listed["requests"]), status) == (is_theirs, 202 if is_theirs else 404)
     assert bool(log.records) == is_theirs
+
+
+@pytest.mark.parametrize(
+    ("caller", "whose"),
+    [
+        (Caller("::1", "token/ops"), "token/ops"),
+        (Caller("::1", "token/ci", person="token/ops"), "token/ops"),
+        (Caller("::1", "token/ada-laptop", person="ada@example.com"), "ada@example.com"),
+        (Caller("::1", "person/ada@example.com"), "ada@example.com"),
+        (Caller("::1", "web.token"), ""),
+    ],
+)
+def test_a_token_of_which_nobody_says_whose_it_is_is_its_issuers(caller: Caller, whose: str) -> None:
+    """An admin issued oneself a second person. Rotating it changes nothing of that."""
+    asked_for = {"name": "second", "hash": "0" * 64, "scopes": ["act"]}
+    record = token_record(asked_for, {}, caller.token, WALL_MS, caller.issues_for)
+    event = decode("controls", record.value, (), WALL_MS)
+    assert isinstance(event, ControlEvent), event
+    assert issued_token(event).person == whose
+    again = {"name": "second", "rotate": True, "hash": "1" * 64}
+    rotated = decode(
+        "controls",
+        token_record(again, {record.key: event}, "token/second", WALL_MS, "token/second").value,
+        (),
+        WALL_MS,
+    )
+    assert isinstance(rotated, ControlEvent), rotated
+    assert issued_token(rotated).person == whose
+
+
+def test_the_api_says_whose_what_it_issues_is() -> None:
+    asked_for = {"name": "second", "hash": "0" * 64, "scopes": ["act"]}
+    ((status, found),), log = confirmed({}, ("/api/v1/tokens", asked_for, "boss"))
+    assert status == 202, found
+    assert [json.loads(each.value)["person"] for each in log.records] == ["token/boss"]

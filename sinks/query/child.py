@@ -11,8 +11,8 @@ from typing import BinaryIO, Final, Protocol
 
 import msgspec
 
+from sinks.left_out import OF_ARROW, leave_out
 from sinks.query import confine, wire
-from sinks.query.left_out import OF_ARROW, leave_out
 from sinks.query.limits import MIB_BYTES, OWN_NICE, QueryLimits
 from sinks.query.reads import Reads
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sinks.left_out import OF_ARROW, PANDAS, leave_out
+
 if TYPE_CHECKING:
     from sinks.query.process import Spawned
 
@@ -22,8 +24,8 @@ def main() -> None:
     if sys.argv[1:] in (["--help"], ["-h"]) and _columns() >= _HELP_COLUMNS:
         _print_help()
         return
+    leave_out(PANDAS)
     if sys.argv[1:2] == ["sql"] and not {"-h", "--help"} & set(sys.argv):
-        from sinks.query.left_out import OF_ARROW, leave_out
         from sinks.query.process import spawn
 
         _started.append(spawn())

@@ -209,6 +209,20 @@ def test_sql_loads_no_engine_and_neither_numpy_nor_pandas(tmp_path: Path) -> Non
     assert (done.stderr.split(), "1.5" in done.stdout) == ([], True)
 
 
+def test_no_command_loads_pandas() -> None:
+    """Arrow does at its first column, because it is installed: 0.3 s of a core at the start of `serve`."""
+    probe = (
+        "import sys; sys.argv = ['trainfare', '--version']\n"
+        "from streams.cli.ahead import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import pyarrow; pyarrow.array([1]).to_pylist(); pyarrow.table({'a': [1]})\n"
+        "print('pandas' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["False"]
+
+
 def test_silence_for_short_commands() -> None:
     """A retry that a library reports must not stand between a person and the one line of the fault."""
     probe = (

@@ -23,15 +23,17 @@ FROM
     UNION ALL
     SELECT minute, node, toDecimal128(0, 9), sum(cost_usd), count()
     FROM job_minutes FINAL
-    WHERE quantity != 0 AND component = 'gpu'
-        AND node IN (SELECT node FROM node_minutes WHERE unit = 'gpu_milli_ms' OR sku != '')
+    PREWHERE component = 'gpu'
+    WHERE quantity != 0
+        AND node IN (SELECT node FROM node_minutes WHERE unit = 'gpu_milli_ms' OR sku != '' GROUP BY node)
     GROUP BY minute, node
     UNION ALL
     SELECT minute, node, toDecimal128(0, 9), sum(cost_usd), count()
     FROM job_minutes FINAL
-    WHERE quantity != 0 AND component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+    PREWHERE component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+    WHERE quantity != 0
         AND (minute, node) IN (
-            SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms' AND sku != '')
+            SELECT minute, node FROM node_minutes FINAL PREWHERE unit = 'instance_milli_ms' AND sku != '' WHERE quantity != 0)
     GROUP BY minute, node
 ) AS s
 -- Months whose minutes of jobs were dropped would seem to be idle.

@@ -10,6 +10,7 @@
 -- What was used without a job is the share of the node's GPU-time that samples without a job call productive, at what the
 -- node cost then, and never more than was idle. Sixty sums of nano-dollars take a fifth of the memory that a group for each
 -- minute would. An hour beyond what 64 bits of them hold (9 billion dollars) is netted as a whole.
+-- PREWHERE names columns of the key, which versions of a row share, so fewer rows are read for FINAL.
 
 SELECT
     s.hour AS hour,
@@ -61,18 +62,20 @@ FROM
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(quantity), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
-        WHERE quantity != 0 AND component = 'gpu'
-            AND node IN (SELECT node FROM node_minutes WHERE unit = 'gpu_milli_ms' OR sku != '')
+        PREWHERE component = 'gpu'
+        WHERE quantity != 0
+            AND node IN (SELECT node FROM node_minutes WHERE unit = 'gpu_milli_ms' OR sku != '' GROUP BY node)
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
-        WHERE quantity != 0 AND component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+        PREWHERE component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+        WHERE quantity != 0
             AND (minute, node) IN (
-                SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms' AND sku != '')
+                SELECT minute, node FROM node_minutes FINAL PREWHERE unit = 'instance_milli_ms' AND sku != '' WHERE quantity != 0)
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), toDecimal64(0, 9), toInt128(0), productive_ms, toUInt64(0)
         FROM unattributed_minutes FINAL
-        WHERE productive_ms != 0 AND node IN (SELECT node FROM node_minutes)
+        WHERE productive_ms != 0 AND node IN (SELECT node FROM node_minutes GROUP BY node)
     ) AS p
     WHERE toYYYYMM(hour) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
     GROUP BY hour, node

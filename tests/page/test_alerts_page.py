@@ -15,6 +15,7 @@ from streams.engine.state.dimensions import AlertDimensions
 from streams.web.control_record import control_record
 from tests.page import fleet
 from tests.page.conftest import Watched
+from tests.page.keyboard import follow
 from tests.page.server import NOW_MS, Script
 from tests.page.test_layout import CONTRAST
 
@@ -88,6 +89,13 @@ def test_why_a_page_came_at_night_is_two_clicks_from_the_board(
     expect(page.get_by_role("link", name="The runbook")).to_have_attribute(
         "href", "https://docs.example.com/runbook.md#spend-spike"
     )
+
+
+def test_why_a_page_came_at_night_is_found_by_keys_alone(board: Board, alerts: list[dict[str, Any]]) -> None:
+    page = board().page
+    follow(page, page.get_by_role("link", name="Alerts", exact=True))
+    follow(page, opened_row(page, "asr-conformer-spot").get_by_role("link", name="Runaway burn"))
+    expect(page.locator(".conditions tbody tr").first).to_contain_text("2.56 of it, met")
 
 
 def test_an_alert_that_fires_is_one_click_from_the_board_and_from_its_job(

@@ -19,6 +19,7 @@ from playwright.sync_api import Locator, Page, expect
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import ROOT, trainfare
 from tests.page.conftest import Open
+from tests.page.keyboard import follow
 from tests.web.serving import serving
 
 WEEK = ("--from", "2020-04-16", "--to", "2020-04-22T15:00")
@@ -198,19 +199,10 @@ def test_which_team_rose_most_week_on_week_and_its_dearest_jobs_in_three_clicks(
 def test_the_same_by_keys_alone(meter: Meter, opened: Open) -> None:
     page = opened(meter.url).page
 
-    def follow(link: Locator) -> None:
-        expect(link).to_be_visible(timeout=60_000)
-        for _ in range(150):
-            if link.evaluate("(each) => each === document.activeElement"):
-                break
-            page.keyboard.press("Tab")
-        expect(link).to_be_focused()
-        page.keyboard.press("Enter")
-
-    follow(page.get_by_role("link", name="Costs", exact=True))
-    follow(page.get_by_role("link", name="7 days"))
+    follow(page, page.get_by_role("link", name="Costs", exact=True))
+    follow(page, page.get_by_role("link", name="7 days"))
     expect(page.locator(".page-head .sub")).to_contain_text("2020-04-16 00:00", timeout=60_000)
-    follow(page.locator(".mover", has_text="Rose most").get_by_role("link"))
+    follow(page, page.locator(".mover", has_text="Rose most").get_by_role("link"))
     expect(page.locator(".crumbs")).to_contain_text(meter.risen, timeout=60_000)
     expect(page.locator(".costs-rows a.down").first).to_have_text(meter.dearest[0], timeout=60_000)
     slider = page.locator(".costs-chart").get_by_role("slider")

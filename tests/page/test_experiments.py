@@ -10,6 +10,7 @@ from playwright.sync_api import Route, expect
 
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.page.conftest import Open
+from tests.page.keyboard import follow
 from tests.page.real import serving_page
 from tests.page.test_layout import CONTRAST
 from tests.web import sweep
@@ -39,6 +40,15 @@ def test_which_trials_to_stop_takes_two_clicks(url: str, opened: Open) -> None:
     expect(stops.locator("li")).to_have_text(["dear $36.00 for 0.75, behind best $19.00 for 0.9"])
     page.get_by_role("link", name="Live", exact=True).click()
     expect(page.locator("#board")).to_be_visible()
+
+
+def test_which_trials_to_stop_is_found_by_keys_alone(url: str, opened: Open) -> None:
+    page = opened(url).page
+    follow(page, page.get_by_role("link", name="Experiments"))
+    follow(page, page.get_by_role("table", name="Experiments by cost").locator("tbody").get_by_role("link"))
+    stops = page.get_by_role("region", name="Stop these")
+    follow(page, stops.locator("li").get_by_role("link").first)
+    expect(page).to_have_url(re.compile("#/job/dear$"))
 
 
 def test_trials_stand_by_dollars_and_quality_and_the_link_keeps_the_view(url: str, opened: Open) -> None:

@@ -119,7 +119,7 @@ def test_a_trial_stores_nothing_and_needs_no_store(tmp_path: Path) -> None:
     wrong = written(tmp_path, EXPORTS["plain"], [BILLS[0], BILLS[1]._replace(cost="=1+1")], "wrong")
     done = trainfare("bills", "load", wrong, "--dry-run", "--data", tmp_path / "meter")
     assert (done.code, done.one_line()) == (2, "trainfare: 1 lines cannot be read; nothing would be loaded")
-    assert f"  WRONG {wrong} line 3: amount: '=1+1' is no number\n" in done.out
+    assert f"  WRONG {wrong} line 3: amount: '=1+1' is no number; write it as 1000.50\n" in done.out
 
 
 @pytest.mark.parametrize("name", ["aws-cur", "plain"])

@@ -122,10 +122,10 @@ def _judged(shelf: Shelf, _: Bound) -> Iterator[Row]:
 
 
 def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
-    found: dict[int, list[int]] = {}
-    for shard, *values in read(shelf, BOOKS, "shard", "time", "read_to", "version"):
-        found[shard] = [max(both) for both in zip(found.get(shard, (0, 0, 0)), values, strict=True)]
-    for shard, (time, read_to, version) in found.items():
+    found: dict[int, tuple[int, int, int]] = {}
+    for shard, *values in read(shelf, BOOKS, "shard", "version", "time", "read_to"):
+        found[shard] = max(found.get(shard, (0, 0, 0)), tuple(values))
+    for shard, (version, time, read_to) in found.items():
         yield {"shard": shard, "accrued_ms": min(time, read_to), "life": version >> LIFE_BITS}
     first: dict[int, int] = {}
     for shard, started in read(shelf, JOBS, "shard", "started"):
@@ -148,8 +148,10 @@ def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:
 
 
 def _next_offsets(shelf: Shelf, _: Bound) -> Iterator[Row]:
-    for topic, shard, offset in read(shelf, BOOKS, "topic", "shard", "next_offset"):
-        yield {"topic": topic, "shard": shard, "next_offset": offset}
+    rows = [*read(shelf, BOOKS, "topic", "shard", "next_offset", "version")]
+    for topic, shard, offset, version in rows:
+        life = max(newest >> LIFE_BITS for _, other, _, newest in rows if other == shard)
+        yield {"topic": topic, "shard": shard, "stored_offset": offset if version >> LIFE_BITS == life else 0}
 
 
 def _runs(shelf: Shelf, bound: Bound) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
+from schemas.tables import BOOKS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
@@ -118,6 +118,22 @@ def test_a_takeover_before_the_sweep_does_not_hide_what_came_late(swept: bool) -
             land_late(store, 2**20)
             await third.sweep()
         assert quantities(store) == RIGHT
+
+    asyncio.run(go())
+
+
+def test_books_that_land_after_a_takeover_do_not_count() -> None:
+    """A checkpoint stores them after its rows: these may be there to be taken back, and the books still on their way."""
+
+    async def go() -> None:
+        store, former = MemoryStore(), MemoryStore()
+        await first_owner(former)
+        store.insert(JOB_MINUTES, running(former), "rows of a checkpoint")
+        await Owner(store).own(2)
+        assert set(quantities(store).values()) == {0}
+        store.insert(BOOKS, former.select(BOOKS), "its books")
+        (row,) = store.select(BOOKS).to_pylist()
+        assert (row["topic"], row["next_offset"], row["records_in"]) == ("jobs", 0, 0)
 
     asyncio.run(go())
 

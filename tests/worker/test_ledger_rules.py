@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.budget_tables import BUDGET_USE
-from schemas.tables import ALERTS
+from schemas.tables import ALERTS, BOOKS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
@@ -22,6 +22,7 @@ from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.versions import Version
 from tests.logged import logged
 from tests.notify.scripted_sender import run
+from tests.sinks.rows import rows
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
 
@@ -259,6 +260,21 @@ def test_how_long_a_late_shard_is_waited_for_can_be_set(store: ClickHouseStore) 
         accrued = LedgerReader(store, late_ms).accrued(T0 + 30 * MINUTE_MS)
         assert accrued is not None
         assert accrued.until_ms == until_ms
+
+
+def test_books_of_a_former_owner_count_neither_as_accrued_nor_as_read(store: ClickHouseStore) -> None:
+    """They may be of topics that the new owner has yet to read."""
+    ledger = metered(store)
+    ledger.books(T0 + 30 * MINUTE_MS, T0 + 5 * MINUTE_MS, next_offset=3)
+    of = {"topic": "gpu", "partition": 1, "shard": 1, "next_offset": 7, "version": Version(0, 1, 1).pack()}
+    new = of | {"topic": "jobs", "next_offset": 2, "version": Version(0, 2, 1).pack()}
+    times = [{name: at(T0 + minutes * MINUTE_MS) for name in ("time", "read_to")} for minutes in (30, 5)]
+    store.insert(BOOKS, rows(BOOKS, of | times[0], new | times[1]), "two owners")
+    reader = LedgerReader(store, HOUR_MS)
+    accrued = reader.accrued(T0 + 30 * MINUTE_MS)
+    assert accrued is not None
+    assert accrued.until_ms == T0 + 5 * MINUTE_MS
+    assert reader._next_offsets() == {("jobs", 0): 3, ("jobs", 1): 2, ("gpu", 1): 0}
 
 
 def test_a_late_shard_delays_for_five_minutes_and_causes_nothing(

@@ -137,9 +137,11 @@ def put_back_books(
     What others say is stored beyond the snapshot, is not any more. An owner that began with an older snapshot replayed
     less: until its rows are written again with the next accrual, the tables are complete as far as it said.
 
+    There is always a row, so that books that a former owner is still storing are seen to be older.
+
     Args:
         shard: As restored.
-        books: Rows of a former owner.
+        books: Rows of a former owner, or none.
         dead_letter_counts: The same of that table.
         version: The version of the corrections.
     """
@@ -155,9 +157,11 @@ def put_back_books(
         if reason not in tally.reasons:
             tallies[topic] = msgspec.structs.replace(tally, reasons={**tally.reasons, reason: 0})
     tallies = {topic: tally for topic, tally in tallies.items() if topic not in behind}
+    if not tallies and not behind:
+        tallies = {"jobs": Tally()}  # its version says that a new owner is here
     shard.snapshots.version = max(shard.snapshots.version, version)
     time_ms, read_to_ms = (
-        min(of_snapshot_ms, *values_of(books[name].cast(pa.int64())))
+        min([of_snapshot_ms, *values_of(books[name].cast(pa.int64()))])
         for name, of_snapshot_ms in (
             ("time", shard.due.accrued_to_ms),
             ("read_to", shard.due.accrued_read_to_ms),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
+from streams.worker.ledger_judges.usage_sql import BOOKED
 
 FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
@@ -80,10 +81,10 @@ SELECT node, minute_ms AS last_ms FROM
 WHERE next_ms != minute_ms + 60000"""
 
 #: Up to when the rows of these nodes are stored: a shard whose jobs have all ended is not waited for.
-STORED: Final = """
-SELECT n.node AS node, toUnixTimestamp64Milli(least(max(b.time), max(b.read_to))) AS stored_ms
-FROM (SELECT DISTINCT node, shard FROM node_hours WHERE node IN {nodes:Array(String)}) AS n
-INNER JOIN (SELECT shard, time, read_to FROM books FINAL) AS b ON b.shard = n.shard
+STORED: Final = f"""
+SELECT n.node AS node, toUnixTimestamp64Milli(max(least(b.accrued, b.accrued_from))) AS stored_ms
+FROM (SELECT DISTINCT node, shard FROM node_hours WHERE node IN {{nodes:Array(String)}}) AS n
+INNER JOIN ({BOOKED}) AS b ON b.shard = n.shard
 GROUP BY n.node"""
 
 #: The minutes in which GPUs of these nodes were sampled, by job.

@@ -109,7 +109,7 @@ class LedgerReader:
 
     def _next_offsets(self) -> dict[tuple[str, int], int]:
         rows = rows_of(self._store.query(usage_sql.NEXT_OFFSETS))
-        return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
+        return {(row["topic"], row["shard"]): row["stored_offset"] for row in rows}
 
     def has_budgets(self) -> bool:
         """Whether the last rows of `budget_use` are of budgets."""

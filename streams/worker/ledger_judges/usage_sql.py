@@ -26,17 +26,24 @@ _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
 #: Nobody waits for a backfill: it is of the past.
 _OF_LOG: Final = f"shard < {FIRST_BACKFILL_SHARD}"
 
+#: What the newest books of each shard say. A row of a former owner may stand beside them, of a topic that the new one has yet to read.
+BOOKED: Final = """
+SELECT shard, argMax(time, version) AS accrued, argMax(read_to, version) AS accrued_from, max(version) AS newest
+FROM books FINAL GROUP BY shard"""
+
 #: The books of a checkpoint are stored after its jobs: until then a shard's first job says since when it is missing.
 #: An owner that takes a shard over puts books back before any other row; `life` says whose they are.
 ACCRUED: Final = f"""
-SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms, bitShiftRight(max(version), {LIFE_BITS}) AS life
-FROM books FINAL WHERE {_OF_LOG} GROUP BY shard
+SELECT shard, toUnixTimestamp64Milli(least(accrued, accrued_from)) AS accrued_ms, bitShiftRight(newest, {LIFE_BITS}) AS life
+FROM ({BOOKED}) WHERE {_OF_LOG}
 UNION ALL
 SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms, toUInt64(0) AS life FROM jobs
 WHERE {_OF_LOG} AND started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
 
-#: Up to where all rows are stored.
-NEXT_OFFSETS: Final = f"SELECT topic, shard, next_offset FROM books FINAL WHERE {_OF_LOG}"
+#: Up to where all rows are stored: what a former owner stored beyond the newest books is taken back.
+NEXT_OFFSETS: Final = f"""
+SELECT topic, shard, if(life = max(life) OVER (PARTITION BY shard), next_offset, 0) AS stored_offset
+FROM (SELECT topic, shard, next_offset, bitShiftRight(version, {LIFE_BITS}) AS life FROM books FINAL WHERE {_OF_LOG})"""
 
 OPEN_SHARDS: Final = f"""
 SELECT DISTINCT shard FROM jobs FINAL WHERE {_OF_LOG} AND started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""

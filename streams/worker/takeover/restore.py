@@ -83,18 +83,25 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
     shard = factory(number, book, chain.blobs)
     known = shard.snapshots.begin_sweep(chain.version)
     takeover = Takeover(known, first)
-    put_right = _fence_rows(store, shard, put, attempts.number, known, versions)
+    put_right = _fence_rows(store, shard, put, attempts.number, known, newest, versions)
     if shard.price_changes is not None:
         shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)
     return Restored(OwnedShard(number, shard, versions, takeover), put_right)
 
 
 def _fence_rows(
-    store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
+    store: Store,
+    shard: Shard,
+    put: Put,
+    number: int,
+    known_version: int,
+    newest_version: int,
+    versions: VersionClock,
 ) -> int:
     """Correct rows newer than the snapshot: the replay may never write their keys again, as phase and SKU are derived."""
     count = 0
-    _put_back_books(store, shard, put, number, known_version, versions)
+    if newest_version > known_version:
+        _put_back_books(store, shard, put, number, known_version, versions)
     for table in READ_BACK:
         stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:
@@ -114,10 +121,11 @@ def _fence_rows(
 def _put_back_books(
     store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
 ) -> None:
-    """Take back what a former owner said of rows that are taken back next: nobody may take the ledger for complete until then."""
+    """Take back what a former owner said of rows that are taken back next: nobody may take the ledger for complete until then.
+
+    Its books come last of what it stores, so they may not be there yet.
+    """
     books, dead_letter_counts = store.readback.newer_books(number, known_version)
-    if not books.num_rows:
-        return
     version = versions.next()
     for table, rows in shard.put_back_books(books, dead_letter_counts, version).items():
         put(table, rows, f"readback:{table}:{number}.{version}")

@@ -118,6 +118,11 @@ class CountingShard:
     def missing_at(self, ticks: Ticks, view: ReferenceView) -> Mapping[str, int]:
         return {}
 
+    def put_back_books(
+        self, books: pa.Table, dead_letter_counts: pa.Table, version: int
+    ) -> dict[str, pa.Table]:
+        return {}
+
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceChanges) -> None:
         raise AssertionError("nothing is archived here")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -73,7 +74,7 @@ def show_forecast(
     )
     if like:
         sys.stdout.write(
-            f"`trainfare job {visible(like)}` has other medians: it compares with the other jobs of the 30 days before its end\n"
+            f"`trainfare job {shlex.quote(visible(like))}` has other medians: it compares with the other jobs of the 30 days before its end\n"
         )
 
 

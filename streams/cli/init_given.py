@@ -24,12 +24,14 @@ from streams.errors import WrongUseError
 from streams.init.files import text_in
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, TOKEN_FILE, Site
 from streams.init.price_file import prices_in, rows_in
-from streams.init.proposals import GivenAnswers
+from streams.init.proposals import GivenAnswers, is_named
 from streams.init.surroundings import Surroundings
+from streams.init.texts import options_model
 from streams.prices.records import format_of, records_of
 
 _TOKEN_BYTES: Final = 32
 _PORTS: Final = 20
+_TYPES_SHOWN: Final = 12
 #: Variables that commands of Slurm need, where a site has them.
 _PASSED_ON: Final = ("SLURM_CONF",)
 #: Where systemd looks for commands.
@@ -63,6 +65,28 @@ def answers(
         given = price_list(file, cloud)
         events += (record.event for record in records_of(given, format_of(given), now_ms))
     return GivenAnswers(usd, _pairs(alias, "--alias"), events)
+
+
+def must_be_here(found: Surroundings, said: GivenAnswers, given: GivenAnswers) -> None:
+    """Refuse an answer about a type that is not here: after a typing error the type that was meant would have another price.
+
+    `said`: the options alone; `given`: with what is written already.
+
+    Raises:
+        WrongUseError: Neither the scheduler nor the price list has the type.
+    """
+    has_aliases = "gpu_types" in options_model(found.source).model_fields
+    if said.aliases and not has_aliases:
+        raise WrongUseError("--alias: types keep their own names here; price them by these, --price TYPE=USD")
+    written = (row.get("gpu_type", "") for row in given.known_rows)
+    names = [*found.types, *given.aliases.values(), *written]
+    for option, answers_of, known in (("--alias", said.aliases, found.types), ("--price", said.usd, names)):
+        if odd := [name for name in answers_of if not is_named(name, known)]:
+            types = ", ".join(repr(each) for each in [*found.types][:_TYPES_SHOWN] if each) or "none"
+            raise WrongUseError(
+                f"{option} {odd[0][:80]!a}: no GPU here has that type; there are {types}. "
+                f"A price for a type that comes later is a line in {PRICES_FILE}"
+            )
 
 
 def fields_of(given: Sequence[str] | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -71,7 +72,7 @@ def show_first_jobs(
         )
     differs = _show(seen.jobs, found, directory, prices)
     for row in seen.lacking:
-        gpu_type, job = visible(str(row["gpu_type"])), visible(str(row["job"]))
+        gpu_type, job = visible(str(row["gpu_type"])), shlex.quote(visible(str(row["job"])))
         sys.stdout.write(
             f"without a price: {Decimal(str(row['gpu_h'])):.3f} GPU-hours of {gpu_type or '(no type)'}, e.g. of job {job}:"
             f" trainfare explain {job} shows its price fields; a line with them in {PRICES_FILE} prices it\n"

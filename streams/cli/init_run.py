@@ -11,10 +11,26 @@ from typing import Any, NamedTuple
 import typer
 
 from schemas.events import PriceEvent
+from schemas.units import usd_to_nano
 from sinks.clickhouse.lock import LOCK_NAME
 from streams.cli.faults import FAILED
-from streams.cli.init_given import answers, fields_of, site_at, with_fields, with_written, written_tables
-from streams.cli.init_shown import show_changes, show_found, show_notes, show_unpriced, text_of_start
+from streams.cli.init_given import (
+    answers,
+    fields_of,
+    must_be_here,
+    site_at,
+    with_fields,
+    with_written,
+    written_tables,
+)
+from streams.cli.init_shown import (
+    show_changes,
+    show_found,
+    show_notes,
+    show_prices,
+    show_unpriced,
+    text_of_start,
+)
 from streams.cli.kernels import compiled_beside
 from streams.clock import SystemClock
 from streams.config.load import load_settings
@@ -24,7 +40,15 @@ from streams.init.look import detected, look, unknown
 from streams.init.names import NAMES
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, planned
 from streams.init.price_file import prices_csv, prices_in
-from streams.init.proposals import GivenAnswers, Proposal, UnpricedKind, propose, unfit_lists, unpriced
+from streams.init.proposals import (
+    GivenAnswers,
+    Proposal,
+    UnpricedKind,
+    free,
+    propose,
+    unfit_lists,
+    unpriced,
+)
 from streams.init.starting import is_held
 from streams.init.surroundings import Surroundings
 from streams.init.texts import options_model
@@ -88,26 +112,36 @@ def _set_up(asked: InitRequest, said: _Said, until_compiled: Callable[[], None])
     state = read_state(directory)
     site = site_at(directory, now_ms)
     show_found(found)
+    must_be_here(found, said.given, given)
     proposal = _proposed(found, given, asks=asked.asks)
-    show_notes(unfit_lists(found, given, proposal.aliases, now_ms))
-    missing = unpriced(found.kinds, proposal.aliases, {}, _prices(proposal, now_ms), now_ms)
+    prices = _prices(proposal, now_ms)
+    show_notes([*unfit_lists(found, given, proposal.aliases, now_ms), *free(prices)])
+    missing = unpriced(found.kinds, proposal.aliases, {}, prices, now_ms)
     lines = [each.line or each.kind.gpu_type for each in missing]
     plan = planned(found, proposal, lines, site, said.written)
     all_changes = changes(directory, plan.files, state)
-    show_changes(all_changes, directory, proposal, with_texts=not asked.writes)
+    show_prices(proposal)
+    if asked.asks or not asked.writes:
+        show_changes(all_changes, directory, is_done=False, with_texts=not asked.writes)
     if asked.asks and not typer.confirm(f"Write these to {directory}?", default=True, err=True):
         raise typer.Abort
     if asked.writes:
         write_files(directory, all_changes, state)
+        if not asked.asks:
+            show_changes(all_changes, directory, is_done=True, with_texts=False)
         missing = _missing_now(found, directory, now_ms)
-        if asked.starts:
+    try:
+        if asked.starts and asked.writes:
             from streams.cli.init_start import start_all  # loads what reads a store
 
             start_all(plan, site, state, found, asked.wait_s, until_compiled)
-        else:
+        elif asked.writes:
             sys.stdout.write(text_of_start(plan, directory))
+    finally:
+        # However it ends: a job that costs something else, or a meter that does not start, must not hide it.
+        if missing:
+            show_unpriced(found, missing)
     if missing:
-        show_unpriced(found, missing)
         raise typer.Exit(FAILED)
 
 
@@ -115,7 +149,7 @@ def _proposed(found: Surroundings, given: GivenAnswers, *, asks: bool) -> Propos
     """The proposal; a person is asked what a type costs that has none.
 
     Raises:
-        WrongUseError: There is no person to ask, or the answer is no price.
+        WrongUseError: There is no person to ask.
     """
     has_aliases = "gpu_types" in options_model(found.source).model_fields
     proposal = propose(found, given, has_aliases=has_aliases)
@@ -124,13 +158,28 @@ def _proposed(found: Surroundings, given: GivenAnswers, *, asks: bool) -> Propos
     if not sys.stdin.isatty():
         raise WrongUseError("nobody can be asked here: --yes takes all proposals, --print shows them")
     priced = {row.get("gpu_type") for row in proposal.rows}
-    said = []
+    said = dict[str, str]()
     for type_ in found.types:
         if type_ and proposal.aliases.get(type_, type_) not in priced:
-            usd = typer.prompt(f"Dollars of a GPU-hour of {type_!a} (empty: later)", default="", err=True)
-            said += [f"{type_}={usd}"] if usd.strip() else []
-    asked = answers(said, None, None, None, 0)
-    return propose(found, given._replace(usd={**given.usd, **asked.usd}), has_aliases=has_aliases)
+            question = f"Dollars of a GPU-hour of {type_!a} (empty: later)"
+            usd = typer.prompt(question, default="", show_default=False, err=True, value_proc=_usd)
+            said |= {type_: usd} if usd else {}
+    return propose(found, given._replace(usd={**given.usd, **said}), has_aliases=has_aliases)
+
+
+def _usd(typed: str) -> str:
+    """Dollars that a person has typed; empty: none.
+
+    Raises:
+        BadParameter: They are no price; the question is asked again.
+    """
+    usd = typed.strip()
+    try:
+        if usd:
+            usd_to_nano(usd)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
+    return usd
 
 
 def _prices(proposal: Proposal, now_ms: int) -> list[PriceEvent]:

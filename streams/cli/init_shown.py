@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,10 +37,8 @@ def show_notes(notes: Sequence[str]) -> None:
         _say(f"note: {visible(note)}")
 
 
-def show_changes(
-    changes: Sequence[FileChange], directory: Path, proposal: Proposal, *, with_texts: bool
-) -> None:
-    """Say what becomes of each file; with its text, or how a file that is there differs."""
+def show_prices(proposal: Proposal) -> None:
+    """Show the price of each type, and where it is from."""
     rows = [
         (
             row.get("gpu_type", ""),
@@ -52,19 +51,20 @@ def show_changes(
     ]
     if rows:
         write(Grid(("price for", "named here", "usd", "per", "where from"), rows), OutputFormat.table)
+
+
+def show_changes(changes: Sequence[FileChange], directory: Path, *, is_done: bool, with_texts: bool) -> None:
+    """Say what becomes of each file, or has become of it; with its text, or how a file that is there differs."""
     for change in changes:
+        fate = str(change.fate) if is_done or change.fate is FileFate.kept else f"would be {change.fate}"
         if with_texts:
             text = "(a token, which is not shown)\n" if change.file.is_secret else change.file.text
-            sys.stdout.write(f"\n==> {directory / change.file.name} ({_would(change)})\n")
+            sys.stdout.write(f"\n==> {directory / change.file.name} ({fate})\n")
             sys.stdout.write(visible(text, lines=True))
         else:
-            sys.stdout.write(f"{change.file.name}: {change.fate}\n")
+            sys.stdout.write(f"{change.file.name}: {fate}\n")
         for line in change.diff:
             sys.stdout.write(f"    {visible(line)}\n")
-
-
-def _would(change: FileChange) -> str:
-    return "would be " + change.fate if change.fate is not FileFate.kept else str(change.fate)
 
 
 def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
@@ -77,9 +77,11 @@ def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
         if each.name != each.kind.gpu_type:
             _say(f"    prices know them as {visible(each.name)} (gpu_types in collect.toml)")
         if each.choices:
-            _say(f"    it may be one of these: --alias {type_}=NAME with NAME {', '.join(each.choices)}")
+            alias = shlex.quote(f"{type_}=NAME")
+            _say(f"    it may be one of these: --alias {alias} with NAME {', '.join(each.choices)}")
         if type_:
-            _say(f"    dollars of a GPU-hour: trainfare init {_name_of(found)} --price '{type_}=USD'")
+            price = shlex.quote(f"{type_}=USD")
+            _say(f"    dollars of a GPU-hour: trainfare init {_name_of(found)} --price {price}")
         if each.line:
             _say(f"    or a line in {PRICES_FILE} ({each.header}): {each.line}")
     if len(missing) > _UNPRICED_SHOWN:
@@ -89,7 +91,7 @@ def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
 
 def text_of_start(plan: SetupPlan, directory: Path) -> str:
     """How to start what is not started."""
-    units = " ".join(f"{directory / 'systemd' / each.name}.service" for each in plan.services)
+    units = " ".join(shlex.quote(f"{directory}/systemd/{each.name}.service") for each in plan.services)
     return f"not started; to start it now and at each boot: sudo systemctl enable --now {units}\n"
 
 

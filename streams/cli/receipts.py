@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -67,7 +68,7 @@ def _made_now(store: Reader, job_id: str) -> dict[str, object]:
     name = visible(job_id[:_SHOWN_CHARS])
     if store.records(KNOWN, job=job_id):
         raise TrainfareError(
-            f"job '{name}' has not ended; `trainfare job {name}` has what it has cost so far"
+            f"job '{name}' has not ended; `trainfare job {shlex.quote(name)}` has what it has cost so far"
         )
     raise TrainfareError(
         f"'{name}': neither a receipt nor a job of this store; `trainfare receipts show` lists receipts, `trainfare jobs` jobs"

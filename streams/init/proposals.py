@@ -6,7 +6,8 @@ Nothing is guessed: a name that leaves open which product is meant gets no propo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind
-from streams.engine.pricing.nearest import is_met, nearest
+from streams.engine.pricing.nearest import Nearest, is_met, nearest
 from streams.engine.rules.missing_price import MissingPriceFinder, UnpricedUsage
 from streams.init.catalogue import CataloguePrice, catalogue
 from streams.init.surroundings import GpuKind, Surroundings
@@ -85,15 +86,27 @@ def unfit_lists(
     said = dict[str, None]()
     for kind in found.kinds:
         name = aliases.get(kind.gpu_type, kind.gpu_type)
-        if not given.lists or kind.gpu_type in given.usd or _fitting(kind, name, book):
+        if not given.lists or _said_of((kind.gpu_type, name), given.usd) or _fitting(kind, name, book):
             continue
         fields = {**kind.fields, "gpu_type": name}
         close = nearest(book, _context(fields), now_ms)
-        lacking = [] if close is None else [f"{each}={close.event.match[each]}" for each in close.fields]
-        asks = f"; the nearest, {close.event.sku}, asks for {' '.join(lacking)}" if close and lacking else ""
-        mend = f": if all jobs have that, --price-field {' --price-field '.join(lacking)}" if asks else ""
-        said[f"no price of your lists fits {name or 'GPUs without a type'}{asks}{mend}"] = None
+        hint = "" if close is None else _hint(close, given.lists)
+        said[f"no price of your lists fits {name or 'GPUs without a type'}{hint}"] = None
     return list(said)
+
+
+def free(prices: Sequence[PriceEvent]) -> list[str]:
+    """Sentences about prices of $0: a price list may have one by mistake, and then what it matches costs nothing."""
+    return [
+        f"{event.sku} is $0: GPU-time that it matches costs nothing; if the price is only unknown, remove its line"
+        for event in prices
+        if event.component is Component.gpu and not event.usd_nano
+    ]
+
+
+def is_named(type_: str, names: Iterable[str]) -> bool:
+    """Whether one of the names is this type, or another spelling of it."""
+    return any(product(type_) == product(name) for name in names)
 
 
 def unpriced(
@@ -119,6 +132,26 @@ def unpriced(
     return missing
 
 
+def _hint(close: Nearest, lists: Sequence[PriceEvent]) -> str:
+    """What the user's lists have instead, and what would make the nearest price fit."""
+    if "gpu_type" in close.fields:
+        types = list(dict.fromkeys(event.match.get("gpu_type", "") for event in lists))
+        more = f" and {len(types) - _CHOICES} more" if len(types) > _CHOICES else ""
+        return f": they have {', '.join(types[:_CHOICES])}{more}"
+    lacking = [f"{each}={close.event.match[each]}" for each in close.fields]
+    if not lacking:
+        return ""
+    options = " ".join(f"--price-field {shlex.quote(each)}" for each in lacking)
+    return f"; the nearest, {close.event.sku}, asks for {' '.join(lacking)}: if all jobs have that, {options}"
+
+
+def _said_of(names: Sequence[str], answers: Mapping[str, str]) -> str:
+    """What the user says of a type by one of its names, or by another spelling of one; empty: nothing."""
+    exact = (answers[name] for name in names if name in answers)
+    spelled = (answer for said, answer in answers.items() if is_named(said, names))
+    return next(exact, "") or next(spelled, "")
+
+
 def _context(fields: Mapping[str, str]) -> Context:
     return usage_context(tuple(fields.get(name) or None for name in PRICE_FIELDS), None, None)
 
@@ -127,8 +160,8 @@ def _alias(type_: str, given: GivenAnswers, has_aliases: bool) -> str:
     """Another name of a type, under which there are prices; empty: its own is kept."""
     if not type_ or not has_aliases:
         return ""
-    if type_ in given.aliases:
-        return given.aliases[type_]
+    if said := _said_of((type_,), given.aliases):
+        return said
     listed = (event.match.get("gpu_type", "") for event in given.lists)
     written = (event.match.get("gpu_type", "") for event in given.known_prices)
     names = [*listed, *written, *(price.gpu_type for price in catalogue())]
@@ -139,8 +172,7 @@ def _alias(type_: str, given: GivenAnswers, has_aliases: bool) -> str:
 def _rows_of(
     kind: GpuKind, name: str, given: GivenAnswers, book: PriceBook, known: PriceBook
 ) -> list[dict[str, str]]:
-    usd = given.usd.get(kind.gpu_type) or given.usd.get(name)
-    if usd is not None:
+    if usd := _said_of((kind.gpu_type, name), given.usd):
         return [_row(name, {}, usd, "as given")]
     if listed := _fitting(kind, name, book):
         return [_row_of(event) for event in listed]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -105,12 +106,77 @@ def test_it_does_not_end_well_while_a_type_has_no_price(tmp_path: Path) -> None:
     assert done.code == 1
     assert "4 GPUs: gpu_type=a100" in done.out
     assert "--alias a100=NAME with NAME A100-80GB, A100-40GB" in done.out
-    assert "--price 'a100=USD'" in done.out
+    assert "trainfare init slurm --price a100=USD" in done.out
     assert "a100,a100,USD,gpu_hour," in done.out
     assert "# without a price yet: a100,a100,USD,gpu_hour," in site.text("prices.csv")
     mended = site.init("--yes", "--no-start", "--alias", "a100=A100-80GB")
     assert mended.code == 0, mended.out
     assert "gpu.a100-80gb,A100-80GB,3.430875,gpu_hour" in site.text("prices.csv")
+
+
+def test_a_command_that_is_shown_is_safe_to_paste(tmp_path: Path) -> None:
+    """Whoever names a type of GPU in slurm.conf may be somebody else than who runs what `init` shows."""
+    odd = "h100'; touch pwned; '"
+    site = Site(tmp_path, SlurmSite(node("n1", f"gpu:{odd}:4"), tracked=f"gres/gpu,gres/gpu:{odd}"))
+    done = site.init("--yes", "--no-start", "--dir", tmp_path / "a 'b")
+    assert done.code == 1
+    shown = {
+        line.split(":", 1)[0].strip(): line.split(": ", 1)[1]
+        for line in done.out.splitlines()
+        if ": " in line
+    }
+    words = shlex.split(shown["dollars of a GPU-hour"])
+    assert words == ["trainfare", "init", "slurm", "--price", f"{odd}=USD"]
+    assert shlex.split(shown["it may be one of these"])[:2] == ["--alias", f"{odd}=NAME"]
+    units = shlex.split(shown["not started; to start it now and at each boot"])[4:]
+    assert all(Path(unit).is_file() for unit in units), units
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--price", "h10=3.60"], "--price 'h10': no GPU here has that type; there are 'h100'"),
+        (["--alias", "a100=A100-80GB"], "--alias 'a100': no GPU here has that type; there are 'h100'"),
+    ],
+)
+def test_an_answer_about_a_type_that_is_not_here_is_refused(site: Site, words: list[str], said: str) -> None:
+    """Else a typing error would leave the type that was meant at the price of the catalogue, and nobody would know."""
+    done = site.init("--yes", "--no-start", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert not site.directory.exists()
+
+
+def test_an_answer_about_a_type_of_the_price_list_stays_good(site: Site) -> None:
+    """The same command again, once the nodes of a type are gone."""
+    assert site.init("--yes", "--no-start").code == 0
+    prices = site.directory / "prices.csv"
+    prices.write_text(prices.read_text() + "old,A100-80GB,2,gpu_hour,,,\n")
+    assert site.init("--yes", "--no-start", "--price", "a100-80gb=3").code == 0
+
+
+def test_the_case_of_an_answer_does_not_matter(tmp_path: Path) -> None:
+    site = Site(tmp_path, SlurmSite(node("n1", "gpu:H100:4"), tracked="gres/gpu,gres/gpu:H100"))
+    assert site.init("--yes", "--no-start", "--price", "h100=3.60").code == 0
+    assert "H100,3.60,gpu_hour,,,as given" in site.text("prices.csv")
+
+
+@pytest.mark.parametrize("words", [("--price", "h100=0"), ("--prices", "free.csv")])
+def test_a_price_of_nothing_is_said(site: Site, tmp_path: Path, words: tuple[str, str]) -> None:
+    (tmp_path / "free.csv").write_text("sku,gpu_type,usd,per,from\ngpu.h100,H100,0,gpu_hour,\n")
+    done = site.init("--print", *words)
+    assert done.code == 0
+    assert "note: gpu.h100 is $0: GPU-time that it matches costs nothing" in done.out
+    assert "costs nothing" not in site.init("--print").out
+
+
+def test_nothing_is_said_to_be_written_that_is_not(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    done = site.init("--yes", "--no-start", "--dir", tmp_path / "shared")
+    assert done.code == 1
+    assert "is shared with other users" in done.err
+    assert ": written" not in done.out
 
 
 def test_a_line_that_a_person_adds_prices_it(tmp_path: Path) -> None:

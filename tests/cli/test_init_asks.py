@@ -63,8 +63,10 @@ def test_a_no_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "live").exists()
 
 
-def test_an_answer_that_is_no_price_is_told(tmp_path: Path) -> None:
-    done = asked(tmp_path, "dear\n\n")
-    assert done.returncode == 2
-    assert "--price 'odd'" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_what_is_no_price_is_asked_again_and_nothing_is_written_before_a_yes(tmp_path: Path) -> None:
+    done = asked(tmp_path, "dear\n-1\n1.5\ny\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("Error: expected a decimal string") == 2
+    assert "prices.csv: would be written" in done.stdout
+    assert "prices.csv: written" not in done.stdout
+    assert "gpu.odd,odd,1.5,gpu_hour" in (tmp_path / "live/prices.csv").read_text()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 
 import msgspec
 import pytest
 
 from streams.cli.top.figures import JobAlert, MeterView, SourceError
 from streams.cli.top.terminal import TopApp, keys_of
+from streams.worker.receipts.receipt import show_command
 from tests.cli.top_script import PAGE, T0_MS, THREE, Script, Terminal, job, snapshot
 
 
@@ -38,6 +40,15 @@ def test_a_filter_shows_what_fits_while_it_is_typed_and_escape_shows_all() -> No
     assert any("none of 3 jobs" in line for line in terminal.lines())
     terminal.press("escape")
     assert len(terminal.listed()) == 3
+
+
+def test_a_command_with_the_name_of_a_job_is_safe_to_paste() -> None:
+    odd = "a'; rm -r ~; '"
+    terminal = Terminal(msgspec.structs.replace(job(1, 1.0), job_id=odd))
+    terminal.press("down", "enter")
+    line = next(line for line in terminal.lines() if "trainfare explain" in line)
+    assert shlex.split(line.strip(" │").partition("why")[2]) == ["trainfare", "explain", odd]
+    assert shlex.split(show_command(odd)) == ["trainfare", "receipts", "show", odd]
 
 
 def test_letters_of_a_filter_are_no_keys() -> None:

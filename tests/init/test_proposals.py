@@ -120,6 +120,17 @@ def test_a_list_that_fits_no_type_is_told_with_what_it_asks_for() -> None:
     assert not unfit_lists(found, NOTHING, {}, NOW_MS)
 
 
+def test_a_list_of_other_types_alone_names_them_and_no_price_field() -> None:
+    """`--price-field gpu_type=...` would make every GPU one of another type."""
+    mine = prices_in(
+        "p.csv",
+        "sku,gpu_type,usd,per,from\n" + "".join(f"s{name},{name},2,gpu_hour,\n" for name in ("A100-80GB", "L4", "T4", "A10", "A2")),
+        NOW_MS,
+    )  # fmt: skip
+    said = unfit_lists(site({"gpu_type": "h100"}), GivenAnswers({}, {}, mine), {"h100": "H100"}, NOW_MS)
+    assert said == ["no price of your lists fits H100: they have A100-80GB, L4, T4, A10 and 1 more"]
+
+
 def mine_without_far(mine: list[PriceEvent]) -> list[PriceEvent]:
     return [each for each in mine if each.sku == "mine"]
 

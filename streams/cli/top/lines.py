@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -136,7 +137,7 @@ def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: 
             ("productive", f"{percent(job.productive_ratio)} of sampled GPU-time, last 30 min"),
             ("trend", Text(trend, style)),
             ("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim")),
-            ("why", f"trainfare explain {visible(job.job_id)}"),
+            ("why", visible(shlex.join(["trainfare", "explain", job.job_id]))),
         ]
     )
 

@@ -5,6 +5,7 @@ Money is integer nano-dollars.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple, cast
@@ -272,4 +273,4 @@ def _hours(ms: int) -> str:
 
 def show_command(identity: str) -> str:
     """What shows a receipt again."""
-    return f"trainfare receipts show {identity}"
+    return shlex.join(["trainfare", "receipts", "show", identity])

@@ -133,7 +133,7 @@ def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> l
 
 def _comes_up(costs: Costs, end_ms: int) -> bool:
     """ "not in the first hour that any node was paid in" """
-    return all(node.hour_ms >= end_ms - HOUR_MS for node in costs.nodes)
+    return all(node.hour_ms >= end_ms - HOUR_MS for node in costs.nodes if node.paid_ms)
 
 
 def owner_coverage(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:

@@ -303,10 +303,13 @@ def test_cost_without_an_owner(world: World) -> None:
     works(world, changes[0])
 
 
-@pytest.mark.parametrize("is_first", [False, True])
-def test_a_burst_of_new_nodes(world: World, is_first: bool) -> None:
-    if not is_first:
+@pytest.mark.parametrize("before", ["paid", "nothing", "not paid", "not paid any more"])
+def test_a_burst_of_new_nodes(world: World, before: str) -> None:
+    if before in ("paid", "not paid any more"):
         world.node("old", -1, 5)
+        assert world.store  # written, so that what comes next is another version of the row
+    if before.startswith("not paid"):
+        world.put(NODE_HOURS, node="old", hour=at(T0 - HOUR_MS))
     for number in range(12):
         world.put(
             NODE_HOURS,
@@ -318,7 +321,7 @@ def test_a_burst_of_new_nodes(world: World, is_first: bool) -> None:
             gpu_milli_ms=0,
         )
     changes = world.look(2)
-    if is_first:  # the fleet comes up
+    if before != "paid":  # the fleet comes up
         assert said(changes, "provisioning_burst") == []
         return
     assert said(changes, "provisioning_burst") == [("c/p5", "firing", 1), ("c/p5", "resolved", 2)]

@@ -13,8 +13,12 @@ from schemas.units import COMPONENTS
 FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 IN: Final = f"hour >= {FROM} AND hour < {TO}"
-#: In the first hour that any node was paid in the fleet comes up. Of rows that were written again since, former versions count.
-AFTER_FIRST: Final = "hour > (SELECT min(hour) FROM node_hours WHERE paid_ms > 0)"
+#: In the first hour that any node was paid in the fleet comes up. Any paid hour before the span says that it has.
+AFTER_FIRST: Final = f"""hour > (SELECT min(hour) FROM
+(
+    SELECT hour FROM node_hours FINAL WHERE paid_ms > 0 AND hour < {FROM} LIMIT 1
+    UNION ALL SELECT hour FROM node_hours FINAL WHERE paid_ms > 0 AND {IN}
+))"""
 COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 END: Final = "toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms"
 JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"

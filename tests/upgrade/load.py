@@ -6,7 +6,7 @@ The first hour is dated back, so that windows are full; from then on an event co
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -22,11 +22,19 @@ _SAMPLE_MS: Final = 5_000
 _SCALED_MS: Final = 8 * MINUTE_MS
 
 
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class SteadyLoad:
     """Events of jobs that run, until `end` is called; then each job ends."""
 
-    def __init__(self) -> None:
-        self.begin_ms = time.time_ns() // 1_000_000 - HOUR_MS
+    def __init__(
+        self, now_ms: Callable[[], int] = _wall_ms, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._now_ms = now_ms
+        self._sleep = sleep
+        self.begin_ms = now_ms() - HOUR_MS
         self._number = 0
         self._is_ending = False
 
@@ -47,12 +55,15 @@ class SteadyLoad:
             RUNAWAY, start_ms, "started", gpu_count=_GPUS, owner="rob", team="nlp", gpu_type="H100"
         )
         now_ms = self.begin_ms + HOUR_MS
+        # Before the first hour, which takes its time: whoever reads a part of it must not take the jobs to be silent since.
+        for job in (*jobs, RUNAWAY):
+            yield self._job(job, now_ms, "heartbeat")
         scaled = False
         at_ms = self.begin_ms
         while not self._is_ending:
-            wait_ms = at_ms - time.time_ns() // 1_000_000
+            wait_ms = at_ms - self._now_ms()
             if wait_ms > 0:
-                time.sleep(wait_ms / 1000)
+                self._sleep(wait_ms / 1000)
             if not scaled and at_ms >= now_ms - _SCALED_MS:
                 scaled = True
                 yield self._job(RUNAWAY, at_ms, "scaled", gpu_count=10 * _GPUS)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from schemas.canary_proof import KEY_MIN_CHARS
+from schemas.durations import HOUR_MS
 from streams.config.confirmers import checked
 from streams.config.live import Group, is_loopback, link_base
 
@@ -99,6 +100,13 @@ class SignInSettings(Group):
         min_length=1,
         max_length=128,
         description="The claim by which records name a person; an address counts if `email_verified` says so, else it is `sub`.",
+    )
+    recheck_ms: int = Field(
+        default=300_000,
+        ge=0,
+        le=HOUR_MS,
+        description="How often the provider is asked again about each person who is signed in, so that another group or a disabled "
+        "account takes effect; by refresh token, else by userinfo. 0: at each sign-in alone.",
     )
     roles_file: Path | None = Field(
         default=None, description="TOML: which group has which role; read at start."

@@ -200,6 +200,8 @@ class WebServer:
         self._looking: asyncio.Task[None] | None = None
         self._storing: asyncio.Task[None] | None = None
         self._refusing: asyncio.Task[None] | None = None
+        self.recheck = parts.sign_in.recheck
+        self._rechecking: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -220,6 +222,8 @@ class WebServer:
         if self._notes_uses:
             self._storing = asyncio.create_task(self._uses.keep_storing(self._readers[1]))
             self._refusing = asyncio.create_task(self._refusals.keep_writing())
+        if self.recheck is not None:
+            self._rechecking = asyncio.create_task(self.recheck.keep_asking())
         self._bills.begin()
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
@@ -234,7 +238,7 @@ class WebServer:
 
     async def stop(self) -> None:
         """Disconnect stream listeners, finish responses, and stop listening."""
-        for task in filter(None, (self._looking, self._storing, self._refusing)):
+        for task in filter(None, (self._looking, self._storing, self._refusing, self._rechecking)):
             task.cancel()
         self.broadcaster.close()
         self._entrance.stop_listening()

@@ -28,6 +28,7 @@ from streams.web.parameters import parameters
 from streams.web.scopes import Scope
 from streams.web.security import RequestGuard
 from streams.web.sign_in.people import PERSON_COOKIE, People, groups_of
+from streams.web.sign_in.recheck import SessionRecheck
 from streams.web.sign_in.sessions import Person, SignInError
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class SignInEndpoint:
         self._key = secrets.token_bytes(32)
         self._used: OrderedDict[str, None] = OrderedDict()
         self._provider = _provider(settings, now_ms) if people is not None and settings.issuer else None
+        #: What asks again about those who are signed in; None: nobody is asked.
+        self.recheck = None
+        if people is not None and self._provider is not None and settings.recheck_ms:
+            self.recheck = SessionRecheck(settings, people, self._provider, wall_ms)
 
     async def state(self, request: web.Request) -> web.Response:
         """Whether people sign in here, and who has, by this browser's cookie."""
@@ -154,16 +159,25 @@ class SignInEndpoint:
             raise self._refused(request, "denied", reason)
         wall_ms = self._wall_ms()
         try:
-            claims = await provider.claims(
+            claims, renewal = await provider.claims(
                 given["code"], pending.verifier, self._redirect, pending.nonce, wall_ms // 1_000
             )
             person = self._person(people, claims)
-            cookie = people.sessions.begin(person, wall_ms + people.session_ms, wall_ms)
+            cookie = people.sessions.begin(person, wall_ms + people.session_ms, wall_ms, renewal)
         except (SignInError, ApiError) as fault:
             raise self._refused(request, fault.code, str(fault)) from fault
         self._used[pending.state] = None
         if len(self._used) > _USED_MAX:
             self._used.popitem(last=False)
+        if self.recheck is not None and not renewal.is_possible:
+            logger.warning(
+                "the identity provider gives no way to ask again who is signed in; the session is short",
+                extra={
+                    "person": person.name,
+                    "ends_after_ms": self._settings.recheck_ms,
+                    "runbook": "docs/sign_in.md#changed-groups",
+                },
+            )
         roles = ", ".join(sorted(person.granted.roles))
         logger.info("signed in", extra={"person": person.name, "roles": roles})
         leave = web.HTTPSeeOther(pending.to, headers=NOT_KEPT)

@@ -41,7 +41,7 @@ class People:
     ) -> None:
         self._settings, self.roles = settings, roles
         self.session_ms, self._wall_ms = session_ms, wall_ms
-        self.sessions = PersonSessions()
+        self.sessions = PersonSessions(settings.recheck_ms)
         self._key = secrets.token_bytes(32)
 
     def of_proxy(self, headers: Mapping[str, str], address: str) -> tuple[Caller | None, bool]:
@@ -66,7 +66,9 @@ class People:
             )
         groups = [each.strip() for each in headers.get(settings.proxy_groups_header, "").split(",")]
         person = self.person(user, user, groups)
-        caller = self._caller(person, address, self._wall_ms() + self.session_ms, "proxy", "")
+        # Whoever follows the stream sends headers again where it ends.
+        lasts_ms = min(self.session_ms, settings.recheck_ms or self.session_ms)
+        caller = self._caller(person, address, self._wall_ms() + lasts_ms, "proxy", "")
         return _from_own_page(caller, headers), False
 
     def of_cookie(self, given: str, address: str, headers: Mapping[str, str]) -> Caller | None:
@@ -78,8 +80,14 @@ class People:
         return _from_own_page(caller, headers)
 
     def goes_on(self, caller: Caller) -> bool:
-        """Whether the session of a person is not signed out; anybody else has none."""
-        return not caller.session or self.sessions.of_hash(caller.session, self._wall_ms()) is not None
+        """Whether the session of a person has not ended and allows what it did; anybody else has none."""
+        if not caller.session:
+            return True
+        found = self.sessions.of_hash(caller.session, self._wall_ms())
+        if found is None:
+            return False
+        granted = found.person.granted
+        return caller.scopes <= granted.scopes and caller.team_bounds == granted.team_bounds
 
     def person(self, subject: str, name: str, groups: Collection[str]) -> Person:
         """A person by what was proven.

@@ -1,4 +1,4 @@
-"""Asks the identity provider: where it is asked, for its keys, and for the token of a code.
+"""Asks the identity provider: where it is asked, for its keys, for the token of a code, and later again who a person is.
 
 It must not follow a redirect, read an answer without a limit, or ask for keys as often as others like.
 """
@@ -15,10 +15,18 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import orjson
 
+from schemas.escaping import visible
 from streams.config.live import is_loopback
 from streams.config.serving import SignInSettings
-from streams.web.sign_in.id_token import ExpectedToken, Keys, UnknownKeyError, checked, keys_of
-from streams.web.sign_in.sessions import SignInError
+from streams.web.sign_in.id_token import (
+    TOKEN_MAX_CHARS,
+    ExpectedToken,
+    Keys,
+    UnknownKeyError,
+    checked,
+    keys_of,
+)
+from streams.web.sign_in.sessions import Renewal, SignInError
 
 ANSWER_MAX_BYTES: Final = 2**18
 _WITHIN_S: Final = 10.0
@@ -38,6 +46,20 @@ class ProviderError(SignInError):
     code = "provider"
 
 
+class ProviderStatusError(ProviderError):
+    """It answered with another status than 200; `error` is OAuth's name of the fault, if it gave one."""
+
+    def __init__(self, where: str, status: int, error: str) -> None:
+        super().__init__(f"{where}: it answered {status}{f' ({visible(error)})' if error else ''}")
+        self.status, self.error = status, error
+
+
+class NoLongerVouchedError(SignInError):
+    """The provider does not say any more who a person is: the session ends."""
+
+    code = "denied"
+
+
 @dataclass(frozen=True)
 class _ProviderFacts:
     """What the provider says of itself."""
@@ -45,6 +67,7 @@ class _ProviderFacts:
     authorize: str
     token: str
     keys: str
+    userinfo: str  # '': it has none
     is_secret_posted: bool
     at_ms: int
 
@@ -74,23 +97,73 @@ class Provider:
 
     async def claims(
         self, code: str, verifier: str, redirect: str, nonce: str, now_s: int
-    ) -> Mapping[str, Any]:
-        """What the provider says of the person for whom it gave a code.
+    ) -> tuple[Mapping[str, Any], Renewal]:
+        """What the provider says of the person for whom it gave a code, and how to ask again.
 
         Raises:
             ProviderError: It gave no token.
             TokenRefusedError: The token is wrong.
         """
-        settings = self._settings
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect,
-            "client_id": settings.client_id,
             "code_verifier": verifier,
         }
         said = await self._discovered()
-        headers = {}
+        answer = await self._tokens(said, form)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise ProviderError("its answer to a code has no id_token")
+        claims = await self._checked(
+            said, token, ExpectedToken(self._settings.issuer, self._settings.client_id, nonce), now_s
+        )
+        return claims, _renewal(answer, Renewal(nonce), may_ask=bool(said.userinfo))
+
+    async def claims_now(
+        self, subject: str, renewal: Renewal, now_s: int
+    ) -> tuple[Mapping[str, Any], Renewal]:
+        """What the provider says now of a person who signed in before, and how to ask the next time.
+
+        Raises:
+            NoLongerVouchedError: It refused, or spoke of somebody else.
+            ProviderError: It did not answer.
+            TokenRefusedError: The token is wrong.
+        """
+        said = await self._discovered()
+        try:
+            claims, renewal = await self._said_now(said, renewal, now_s)
+        except ProviderStatusError as fault:
+            # What is wrong with this worker at the provider says nothing of a person.
+            if fault.status not in (400, 401, 403) or fault.error == "invalid_client":
+                raise
+            raise NoLongerVouchedError(str(fault)) from fault
+        except UnknownKeyError as fault:
+            raise ProviderError(str(fault)) from fault  # a new key is taken soon
+        if claims.get("sub") != subject:
+            raise NoLongerVouchedError("sub: it speaks of somebody else")
+        return claims, renewal
+
+    async def _said_now(
+        self, said: _ProviderFacts, renewal: Renewal, now_s: int
+    ) -> tuple[Mapping[str, Any], Renewal]:
+        settings = self._settings
+        if renewal.refresh_token:
+            form = {"grant_type": "refresh_token", "refresh_token": renewal.refresh_token}
+            answer = await self._tokens(said, form)
+            renewal = _renewal(answer, renewal, may_ask=bool(said.userinfo))
+            token = answer.get("id_token")
+            if isinstance(token, str):
+                expected = ExpectedToken(settings.issuer, settings.client_id, renewal.nonce, is_renewed=True)
+                return await self._checked(said, token, expected, now_s), renewal
+        if not said.userinfo or not renewal.access_token:
+            raise NoLongerVouchedError("it gave neither an id_token nor a way to ask (userinfo)")
+        headers = {"Authorization": f"Bearer {renewal.access_token}"}
+        return await self._ask("GET", said.userinfo, headers=headers), renewal
+
+    async def _tokens(self, said: _ProviderFacts, form: dict[str, str]) -> Mapping[str, Any]:
+        settings, headers = self._settings, {}
+        form = {**form, "client_id": settings.client_id}
         if settings.client_secret is not None:
             secret = settings.client_secret.get_secret_value()
             if said.is_secret_posted:
@@ -98,11 +171,11 @@ class Provider:
             else:
                 user = quote(settings.client_id, safe="")
                 headers["Authorization"] = aiohttp.encode_basic_auth(user, quote(secret, safe=""))
-        answer = await self._ask("POST", said.token, data=form, headers=headers)
-        token = answer.get("id_token")
-        if not isinstance(token, str):
-            raise ProviderError("its answer to a code has no id_token")
-        expected = ExpectedToken(settings.issuer, settings.client_id, nonce)
+        return await self._ask("POST", said.token, data=form, headers=headers)
+
+    async def _checked(
+        self, said: _ProviderFacts, token: str, expected: ExpectedToken, now_s: int
+    ) -> Mapping[str, Any]:
         try:
             return checked(token, await self._current_keys(said, is_new=False), expected, now_s)
         except UnknownKeyError:
@@ -125,6 +198,7 @@ class Provider:
                 self._address(found, "authorization_endpoint"),
                 self._address(found, "token_endpoint"),
                 self._address(found, "jwks_uri"),
+                self._address(found, "userinfo_endpoint") if found.get("userinfo_endpoint") else "",
                 isinstance(methods, list)
                 and "client_secret_basic" not in methods
                 and "client_secret_post" in methods,
@@ -178,12 +252,22 @@ class Provider:
                         raise ProviderError(f"{where}: its answer is larger than {ANSWER_MAX_BYTES} bytes")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
             raise ProviderError(f"{where}: no answer ({type(fault).__name__})") from fault
-        if answer.status != 200:
-            raise ProviderError(f"{where}: it answered {answer.status}")
         try:
             found = orjson.loads(body)
-        except orjson.JSONDecodeError as fault:
-            raise ProviderError(f"{where}: its answer is not JSON") from fault
+        except orjson.JSONDecodeError:
+            found = None
+        if answer.status != 200:
+            error = found.get("error") if isinstance(found, dict) else None
+            raise ProviderStatusError(where, answer.status, error[:100] if isinstance(error, str) else "")
         if not isinstance(found, dict):
             raise ProviderError(f"{where}: its answer is no JSON object")
         return found
+
+
+def _renewal(answer: Mapping[str, Any], before: Renewal, *, may_ask: bool) -> Renewal:
+    """How to ask again after an answer with tokens; a refresh token that is not replaced stays good."""
+    refresh, access = (
+        value if isinstance(value := answer.get(name), str) and len(value) <= TOKEN_MAX_CHARS else ""
+        for name in ("refresh_token", "access_token")
+    )
+    return Renewal(before.nonce, refresh or before.refresh_token, access if may_ask else "")

@@ -63,6 +63,11 @@ class Identity:
         self.codes: dict[str, dict[str, str]] = {}
         self.issuer = ""
         self.returns_to = ""  # where a browser that is sent here is led back to
+        self.gives: set[str] = set()  # of refresh, id_token (of a refresh), access
+        self.refuses: tuple[int, str] | None = None  # what it answers to whoever asks again
+        self.now_ms: Callable[[], int] = lambda: WALL_MS
+        self.refreshed = 0
+        self.asked_userinfo = 0
 
     def code(self, authorize: str) -> str:
         """Sign in: the code for what a browser was sent with."""
@@ -72,9 +77,9 @@ class Identity:
         self.codes[code] = asked
         return code
 
-    def signed(self, nonce: str, **changes: Any) -> str:
+    def signed(self, nonce: str | None, **changes: Any) -> str:
         """An id token with changes; a claim of None is left out."""
-        now_s = WALL_MS // 1_000
+        now_s = self.now_ms() // 1_000
         claims = {
             "iss": self.issuer,
             "aud": CLIENT_ID,
@@ -102,6 +107,7 @@ class Identity:
             "authorization_endpoint": "authorize",
             "token_endpoint": "token",
             "jwks_uri": "keys",
+            **({"userinfo_endpoint": "userinfo"} if "access" in self.gives else {}),
         }
         found = {name: f"{self.issuer}/{path}" for name, path in names.items()}
         return web.json_response({"issuer": self.issuer, **found})
@@ -112,16 +118,44 @@ class Identity:
 
     async def _token(self, request: web.Request) -> web.Response:
         form = await request.post()
-        asked = self.codes.pop(str(form["code"]), None)
         basic = aiohttp.encode_basic_auth(CLIENT_ID, "a%20secret%3A%20of%20tests")
+        if request.headers.get("Authorization") == basic and form["grant_type"] == "refresh_token":
+            return self._refresh(str(form["refresh_token"]))
+        asked = self.codes.pop(str(form["code"]), None)
         if asked is None or request.headers.get("Authorization") != basic:
             return web.json_response({"error": "invalid_grant"}, status=400)
         digest = hashlib.sha256(str(form["code_verifier"]).encode()).digest()
         assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == asked["code_challenge"]
         assert form["redirect_uri"] == asked["redirect_uri"] == f"{PUBLIC}/sign_in/callback"
         return web.json_response(
-            {"id_token": self.token or self.signed(asked["nonce"]), "token_type": "Bearer"}
+            {
+                "id_token": self.token or self.signed(asked["nonce"]),
+                "token_type": "Bearer",
+                **self._more(),
+            }
         )
+
+    def _more(self) -> dict[str, str]:
+        """Each refresh token is good once, as many providers have it."""
+        refresh = {"refresh_token": f"refresh-{self.refreshed}"} if "refresh" in self.gives else {}
+        return {**refresh, **({"access_token": "access"} if "access" in self.gives else {})}
+
+    def _refresh(self, token: str) -> web.Response:
+        if self.refuses is not None:
+            return web.json_response({"error": self.refuses[1]}, status=self.refuses[0])
+        if token != f"refresh-{self.refreshed}":
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        self.refreshed += 1
+        again = {"id_token": self.token or self.signed(None)} if "id_token" in self.gives else {}
+        return web.json_response({**again, "token_type": "Bearer", **self._more()})
+
+    async def _userinfo(self, request: web.Request) -> web.Response:
+        self.asked_userinfo += 1
+        if self.refuses is not None or request.headers.get("Authorization") != "Bearer access":
+            status, error = self.refuses or (401, "invalid_token")
+            return web.json_response({"error": error}, status=status)
+        said = {"sub": "ada-1", "groups": self.groups, **self.claims}
+        return web.json_response({name: value for name, value in said.items() if value is not None})
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -130,6 +164,7 @@ class Identity:
         app.router.add_get("/authorize", self._authorize)
         app.router.add_get("/keys", self._keys)
         app.router.add_post("/token", self._token)
+        app.router.add_get("/userinfo", self._userinfo)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -185,6 +220,7 @@ async def signing_in(
     """A worker at which people sign in by a provider, and a browser."""
     roles, identity = folder / "roles.toml", Identity()
     roles.write_text(ROLES)
+    identity.now_ms = clock or identity.now_ms
     async with identity.serving():
         sign_in = SignInSettings(
             **{

@@ -1,4 +1,4 @@
-"""Signing in by a real identity provider, oidc-provider of npm: login, expiry, logout, a change of groups, new keys."""
+"""Signing in by a real identity provider, oidc-provider of npm: login, expiry, logout, new keys, and who loses a group or the account."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def modules() -> Path:
 
 
 @contextmanager
-def running(port: int, groups: Path, keys: Path, redirect: str) -> Iterator[None]:
+def running(port: int, groups: Path, keys: Path, redirect: str, gives: str = "") -> Iterator[None]:
     script = Path(__file__).with_name("provider.mjs")
-    command = ["node", str(script), f"{modules()}/", str(port), str(groups), str(keys), redirect]
+    command = ["node", str(script), f"{modules()}/", str(port), str(groups), str(keys), redirect, gives]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -164,7 +164,7 @@ def test_login_expiry_logout_a_change_of_groups_and_new_keys(
                         f"{public}/api/v1/sign_in", headers={"Origin": public}
                     ) as answer:
                         assert (await answer.json())["scopes"] == ["metrics", "read", "query", "act"]
-                    ahead_ms[0] = 43_200_000
+                    ahead_ms[0] = 3_900_000  # nobody asks the provider here: a session ends without its word
                     assert (await person.who())[0] == 401
                     ahead_ms[0] = 0
                     groups.write_text('["strangers"]')
@@ -177,5 +177,62 @@ def test_login_expiry_logout_a_change_of_groups_and_new_keys(
                     now_ms[0] += provider.KEYS_EVERY_MS
                     assert await person.go(f"{public}/sign_in") == f"{public}/"
                     assert (await person.who())[0] == 200
+
+    asyncio.run(asyncio.wait_for(work(), 120))
+
+
+@pytest.mark.parametrize("gives", ["refresh", "userinfo"])
+def test_a_group_or_an_account_that_is_taken_away_takes_effect_within_the_interval(
+    tmp_path: Path, gives: str
+) -> None:
+    groups, keys, roles = tmp_path / "groups", tmp_path / "keys", tmp_path / "roles.toml"
+    groups.write_text('["everyone", "sre"]')
+    roles.write_text(ROLES)
+    new_key(keys, "first")
+    port, own, ahead_ms = free_port(), free_port(), [0]
+    public = f"http://localhost:{own}"
+    settings = SignInSettings(
+        issuer=f"http://localhost:{port}",
+        client_id="trainfare",
+        client_secret=SecretStr("a-secret-of-the-real-provider"),
+        scopes="openid email groups",
+        roles_file=roles,
+    )
+
+    async def status(person: Person, path: str) -> int:
+        async with person.session.get(public + path, headers={"Origin": public}) as answer:
+            return answer.status
+
+    async def work() -> None:
+        def clock() -> int:
+            return int(time.time() * 1_000) + ahead_ms[0]
+
+        async with serving(None, sign_in=settings, clock=clock, port=own, public_url=public) as client:
+            asking = client.server.recheck
+            assert asking is not None
+
+            async def later() -> None:
+                ahead_ms[0] += settings.recheck_ms
+                await asking.ask()
+
+            person = Person(public)
+            async with person.session:
+                with running(port, groups, keys, f"{public}/sign_in/callback", gives):
+                    assert await person.go(f"{public}/sign_in") == f"{public}/"
+                    assert await status(person, "/api/v1/tokens") == 200
+                    groups.write_text('["everyone"]')
+                    await later()
+                    # The group is gone, the person is not.
+                    assert (await status(person, "/api/v1/tokens"), await status(person, READ)) == (403, 200)
+                    groups.write_text("null")
+                    await later()
+                    assert await status(person, READ) == 401
+                    groups.write_text('["sre"]')
+                    assert await person.go(f"{public}/sign_in") == f"{public}/"
+                # It does not answer any more: who is signed in stays so for an hour.
+                await later()
+                assert await status(person, "/api/v1/tokens") == 200
+                ahead_ms[0] += 3_600_000
+                assert await status(person, "/api/v1/tokens") == 401
 
     asyncio.run(asyncio.wait_for(work(), 120))

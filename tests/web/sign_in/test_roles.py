@@ -17,7 +17,7 @@ from streams.web.scopes import ALL, Scope
 from streams.web.sign_in.people import PERSON_COOKIE
 from streams.web.sign_in.roles import ROLE_SCOPES, Granted, PersonRole, RoleGrant, granted, load_roles
 from tests.docs.sections import DOCS, rows, section
-from tests.web.serving import serving
+from tests.web.serving import WALL_MS, serving
 from tests.web.sign_in.identity import READ, ROLES
 
 SECRET = "what-the-proxy-shows-with-each-request"
@@ -222,6 +222,33 @@ def test_each_role_has_the_scopes_of_the_matrix(tmp_path: Path, role: PersonRole
     assert said["scopes"] == [
         str(each) for each, cell in zip(Scope, told[role], strict=True) if cell == "yes"
     ]
+
+
+def test_groups_of_a_proxy_are_those_of_each_request_and_no_stream_outlives_them_for_long(
+    tmp_path: Path,
+) -> None:
+    roles, now_ms = tmp_path / "roles.toml", [WALL_MS]
+    roles.write_text(ROLES)
+    own = {**ADA, "Sec-Fetch-Site": "same-origin"}
+
+    async def go() -> tuple[list[int], int]:
+        settings = SignInSettings(proxy_secret=SecretStr(SECRET), roles_file=roles)
+        async with serving(None, sign_in=settings, clock=lambda: now_ms[0]) as client:
+            found = []
+            for group in ("sre", "everyone", "strangers", "sre"):
+                headers = {**own, "X-Forwarded-Groups": group}
+                async with client.session.get(
+                    f"{client.server.url}/api/v1/tokens", headers=headers
+                ) as answer:
+                    found.append(answer.status)
+            who = await client.get(READ, headers=own)
+            async with client.session.get(f"{client.server.url}/api/v1/stream", headers=own) as answer:
+                assert answer.status == 200
+                now_ms[0] += settings.recheck_ms
+                await asyncio.wait_for(answer.content.read(), 30)
+            return found, who["session_until_ms"] - WALL_MS
+
+    assert asyncio.run(go()) == ([200, 403, 403, 200], 300_000)
 
 
 def test_wrong_secrets_are_counted_as_wrong_tokens_are(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_session_ends(tmp_path: Path) -> None:
     now_ms = [WALL_MS]
 
     async def go() -> None:
-        async with signing_in(tmp_path, lambda: now_ms[0]) as (browser, _, _):
+        async with signing_in(tmp_path, lambda: now_ms[0], recheck_ms=0) as (browser, _, _):
             await browser.sign_in()
             now_ms[0] = WALL_MS + 43_200_000 - 1
             assert await browser.status() == 200
@@ -373,7 +373,7 @@ def test_a_full_table_takes_nobody_and_ends_no_session(
 ) -> None:
     now_ms = [WALL_MS]
     real = sessions.PersonSessions.__init__
-    monkeypatch.setattr(sessions.PersonSessions, "__init__", lambda self: real(self, 2, 2))
+    monkeypatch.setattr(sessions.PersonSessions, "__init__", lambda self, _: real(self, 0, 2, 2))
 
     async def go() -> None:
         async with signing_in(tmp_path, lambda: now_ms[0]) as (browser, identity, client):

@@ -28,8 +28,7 @@ from streams.config.confirmers import confirmers_of
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
-from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import Standing
+from streams.engine.reference_log import ReferenceLog, Standing
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.notify.from_settings import links_of, notifier_options
@@ -225,7 +224,7 @@ class Worker:
         self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
         self._issued: Callable[[], Mapping[bytes, ControlEvent] | None] = lambda: None  # issued tokens
         self._requests: Callable[[], Mapping[bytes, ControlEvent]] = dict  # what waits for a second person
-        self._book: Callable[[], PriceBook | None] = lambda: None  # the prices, once they are read
+        self._prices: Callable[[], ReferenceLog | None] = lambda: None  # once they are read
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir, settings.at_rest.keys)
         tokens = token_file_of(settings.web, settings.clickhouse.data_dir)
         self._filed = {} if tokens is None else tokens.read()
@@ -265,7 +264,7 @@ class Worker:
             standing=lambda: self._standing(),
             issued=lambda: self._issued(),
             requests=lambda: self._requests(),
-            book=lambda: self._book(),
+            prices=lambda: self._prices(),
             filed=self._filed,
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
@@ -345,7 +344,7 @@ class Worker:
         self._issued = lambda: worker.reader.tokens
         self._requests = lambda: worker.reader.requests
         manager, reader = worker.shard_manager, worker.reader
-        self._book = lambda: None if reader.tokens is None else manager.reference.book
+        self._prices = lambda: None if reader.tokens is None else manager.reference
         self._receiver_check = ReceiverCheck(
             worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
         )

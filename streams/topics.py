@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from schemas.durations import DAY_MS
+
 
 class Topic(StrEnum):
     """A topic by its name without the prefix."""
@@ -50,4 +52,7 @@ def topic_config(topic: Topic) -> dict[str, str]:
     }
     if topic in REFERENCE_TOPICS:
         config["cleanup.policy"] = "compact"
+    if topic is Topic.PRICES:
+        # What a price replaced is compared with for a day: a worker that starts meanwhile must read it, too.
+        config["min.compaction.lag.ms"] = str(DAY_MS)
     return config

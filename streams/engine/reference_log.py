@@ -6,7 +6,7 @@ An in-memory copy of what was read, in order; it reads no topic.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
@@ -59,6 +59,13 @@ class ReferenceLog:
         return self._books.get(
             self.dropped[0] + count, lambda: before.with_events(later), lambda book: book.weight
         )
+
+    def prices_since(self, skus: Collection[str], log_ms: int) -> tuple[PriceBook, list[PriceEvent]]:
+        """The book as it was known at an instant of the log, which goes for these SKUs alone, and what was published of them since."""
+        count = bisect_right(self.price_log_ms, log_ms)
+        of_them = [(place, each) for place, each in enumerate(self.prices) if each.sku in skus]
+        before = self.first[0].with_events(each for place, each in of_them if place < count)
+        return before, [each for place, each in of_them if place >= count]
 
     def extend(
         self,

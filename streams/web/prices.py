@@ -17,6 +17,7 @@ from schemas.invalid import Invalid
 from schemas.validate_deeds import deed_record
 from schemas.validate_requests import WaitingRequest, digest_of
 from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
 from streams.engine.rules.price_jump import RULE
 from streams.keys import OutgoingRecord, key_of
 from streams.topics import Topic
@@ -32,7 +33,8 @@ BODY_MAX_BYTES: Final = 256 * 1024
 PRICES_MAX: Final = 50
 #: Where those that wait are distinguished.
 APART_MAX: Final = 200
-_REPLACED_MAX: Final = 100_000
+#: How the id of a price begins that two persons agreed on.
+_BY_TWO: Final = "web_by_two_"
 #: The kind of what waits for a second person.
 PRICES: Final = "prices"
 _OURS: Final = ("source", "id", "time_ms")
@@ -47,15 +49,13 @@ class PriceEndpoint:
 
     Args:
         controls: What writes records, and whose limits hold.
-        book: The prices that are known; None: they are not read yet.
+        log: The prices that are known, and when; None: they are not read yet.
     """
 
-    def __init__(self, controls: ControlEndpoint, book: Callable[[], PriceBook | None]) -> None:
+    def __init__(self, controls: ControlEndpoint, log: Callable[[], ReferenceLog | None]) -> None:
         self._controls = controls
-        self._book = book
+        self._log = log
         controls.confirms[PRICES] = self._confirm
-        #: By SKU when, and which price it was at first that day.
-        self._replaced: dict[str, tuple[int, PriceEvent]] = {}
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
         """Publish what is asked for, or ask for a second person.
@@ -106,27 +106,28 @@ class PriceEndpoint:
         """
         if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
             raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
-        events = self._events(found.control["prices"], PRICES_MAX)
+        events = self._events(found.control["prices"], PRICES_MAX, _BY_TWO)
         comment = str(found.control.get("comment", ""))
-        written = await self._publish(events, caller, both(found, caller), comment)
-        now_ms = self._controls.now_ms()
-        self._replaced |= {event.sku: (now_ms, event) for event, _ in events}  # from here on two have agreed
-        return written
+        return await self._publish(events, caller, both(found, caller), comment)
 
-    def _events(self, prices: object, at_most: int) -> list[tuple[PriceEvent, OutgoingRecord]]:
+    def _events(
+        self, prices: object, at_most: int, begins: str = "web_"
+    ) -> list[tuple[PriceEvent, OutgoingRecord]]:
         if not isinstance(prices, list) or not 1 <= len(prices) <= at_most:
             raise ApiError(400, f"prices: expected a list of 1 to {at_most}", field="prices")
         now_ms = self._controls.now_ms()
-        return [self._event(place, each, now_ms) for place, each in enumerate(prices)]
+        return [self._event(place, each, now_ms, begins) for place, each in enumerate(prices)]
 
-    def _event(self, place: int, given: object, now_ms: int) -> tuple[PriceEvent, OutgoingRecord]:
+    def _event(
+        self, place: int, given: object, now_ms: int, begins: str
+    ) -> tuple[PriceEvent, OutgoingRecord]:
         where = f"prices[{place}]"
         if not isinstance(given, Mapping):
             raise ApiError(400, f"{where}: expected an object", field="prices")
         if ours := [field for field in _OURS if field in given]:
             raise ApiError(400, f"{where}.{ours[0]}: the worker sets it", field="prices")
         value = msgspec.json.encode(
-            {**given, "source": SOURCE, "id": f"web_{digest_of([now_ms, dict(given)])}", "time_ms": now_ms}
+            {**given, "source": SOURCE, "id": begins + digest_of([now_ms, dict(given)]), "time_ms": now_ms}
         )
         event = decode(Topic.PRICES, value, (), now_ms)
         if isinstance(event, Invalid):
@@ -136,11 +137,14 @@ class PriceEndpoint:
 
     def _jumps(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]]) -> list[str]:
         """The SKUs that move too far from what is known of them: at the instant from which the price holds, now, or ever; a new one from all alike."""
-        book = self._book()
-        if book is None:
+        log = self._log()
+        if log is None:
             raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
         now_ms = self._controls.now_ms()
         day_ago_ms = now_ms - DAY_MS
+        book = log.book
+        # What was replaced in place is in the log alone, which every worker has read, however new it is.
+        of_yesterday, since = log.prices_since({event.sku for event, _ in events}, day_ago_ms)
         known: dict[str, list[PriceEvent]] = {}
         in_force = [*book.in_force(now_ms)]
         for each in book.events:
@@ -154,7 +158,7 @@ class PriceEndpoint:
             at = (event.effective_ms, now_ms, event.effective_ms - DAY_MS, day_ago_ms)
             beside = (book.revision(event.sku, at_ms) for at_ms in at)
             before = [each for each in beside if each is not None] or known.get(event.sku, [])
-            before = [*before, *self._replaced_since(event.sku, day_ago_ms)]
+            before = [*before, *_of_yesterday(event, of_yesterday, since, day_ago_ms)]
             alike = [] if before else [each for each in in_force if _is_alike(each, event)]
             alike = [each for each in alike if each.time_ms <= day_ago_ms] or alike
             if any(_is_far(each, event) for each in before) or (
@@ -166,30 +170,26 @@ class PriceEndpoint:
             )  # of several of one request each is held to the others
         return found
 
-    def _replaced_since(self, sku: str, since_ms: int) -> list[PriceEvent]:
-        """The price of a SKU that this worker has replaced since then, and the book has not any more."""
-        kept = self._replaced.get(sku)
-        return [kept[1]] if kept is not None and kept[0] > since_ms else []
-
-    def _note_replaced(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], now_ms: int) -> None:
-        book = self._book()
-        for event, _ in events:
-            before = None if book is None else book.revision(event.sku, event.effective_ms)
-            if before is not None and not self._replaced_since(event.sku, now_ms - DAY_MS):
-                self._replaced[event.sku] = (now_ms, before)
-        while len(self._replaced) > _REPLACED_MAX:
-            del self._replaced[next(iter(self._replaced))]
-
     async def _publish(
         self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], caller: Caller, by: str, comment: str
     ) -> dict[str, Any]:
         """Write the prices, then who did."""
         await self._controls.append_all([record for _, record in events], caller)
-        self._note_replaced(events, self._controls.now_ms())
         skus = ", ".join(dict.fromkeys(event.sku for event, _ in events))
         deed = deed_record("prices", digest_of([by, skus, self._controls.now_ms()]), by, visible(skus), len(events), self._controls.now_ms(), comment)  # fmt: skip
         written = await self._controls.append(ControlRecord(deed.key, deed.value, "deed", deed.key.decode().partition("/")[2], ""), caller)  # fmt: skip
         return {**written, "by": by, "prices": len(events)}
+
+
+def _of_yesterday(
+    event: PriceEvent, book: PriceBook, since: Sequence[PriceEvent], day_ago_ms: int
+) -> list[PriceEvent]:
+    """From what a SKU has moved in a day: what two persons agreed on last, else what was known a day ago, else what came first."""
+    own = [each for each in since if each.sku == event.sku]
+    if agreed := [each for each in own if each.source == SOURCE and each.id.startswith(_BY_TWO)]:
+        return agreed[-1:]
+    at = (event.effective_ms, day_ago_ms)
+    return [each for at_ms in at if (each := book.revision(event.sku, at_ms)) is not None] or own[:1]
 
 
 def _is_alike(one: PriceEvent, other: PriceEvent) -> bool:

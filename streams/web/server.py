@@ -20,8 +20,7 @@ from streams.config.live import CiSettings, WebSettings
 from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
 from streams.costs.closing_key import ClosingSecrets
-from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import Standing
+from streams.engine.reference_log import ReferenceLog, Standing
 from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
@@ -88,7 +87,7 @@ class WebServer:
         standing: Callable[[], Standing] = dict,
         issued: IssuedRecords = dict,
         requests: Callable[[], Mapping[bytes, ControlEvent]] = dict,
-        book: Callable[[], PriceBook | None] = PriceBook.empty,
+        prices: Callable[[], ReferenceLog | None] = ReferenceLog,
         filed: Mapping[bytes, ControlEvent] | None = None,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
@@ -169,7 +168,7 @@ class WebServer:
             assets=assets.load(),
             guard=guard,
             controls=acting,
-            prices=PriceEndpoint(acting, book),
+            prices=PriceEndpoint(acting, prices),
             ingest=ingest,
             hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
             otlp=OtlpEndpoint(ingest),

@@ -36,4 +36,5 @@ def test_what_topics_need() -> None:
         config = topic_config(topic)
         assert config["message.timestamp.type"] == "LogAppendTime"
         assert (config.get("cleanup.policy") == "compact") == (topic not in SHARD_TOPICS)
+        assert (config.get("min.compaction.lag.ms") == "86400000") == (topic is Topic.PRICES)
         assert partition_count(topic, 12) == (12 if topic in SHARD_TOPICS else 1)

@@ -16,7 +16,7 @@ from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
 from streams.config.serving import SignInSettings
 from streams.config.settings import QuerySettings
-from streams.engine.reference_log import Standing
+from streams.engine.reference_log import ReferenceLog, Standing
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.receivers import ReceiverTester
 from streams.web.record_log import RecordLog
@@ -77,6 +77,7 @@ async def serving(
     clock: Callable[[], int] | None = None,
     calendar: Calendar = PLAIN,
     issued: Mapping[bytes, ControlEvent] | None = None,
+    prices: ReferenceLog | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -101,6 +102,7 @@ async def serving(
         sign_in=sign_in or SignInSettings(),
         calendar=calendar,
         issued=lambda: {} if issued is None else {**issued},
+        prices=lambda: ReferenceLog() if prices is None else prices,
     )
     await server.start()
     try:

@@ -1,0 +1,105 @@
+"""A price that has moved more than three times in a day waits for another person, whichever worker is asked, and after a restart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from schemas.decode import decode
+from schemas.durations import DAY_MS, HOUR_MS
+from schemas.events import ControlEvent, PriceEvent
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from tests.web.approvals import Kept, asked, bearer, id_of, issued, post
+from tests.web.serving import WALL_MS, Client, served
+
+PATH: Final = "/api/v1/prices"
+TOKENS: Final = {**issued("ada", ("limit",)), **issued("bob", ("limit",))}
+LONG_AGO_MS: Final = WALL_MS - 30 * DAY_MS
+
+
+def price(usd: str, sku: str = "h100") -> dict[str, Any]:
+    return {"sku": sku, "component": "gpu", "usd": usd, "per": "gpu_hour", "effective_ms": LONG_AGO_MS, "gpu_type": "H100"}  # fmt: skip
+
+
+class PriceLog:
+    """The log of prices, which every worker reads; it has what was replaced, and the book has it not any more."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, PriceEvent]] = []
+
+    def add(self, value: bytes, log_ms: int) -> None:
+        event = decode("prices", value, (), log_ms)
+        assert isinstance(event, PriceEvent), event
+        self.records.append((log_ms, event))
+
+    def read(self) -> ReferenceLog:
+        """What a worker knows that has just started."""
+        log = ReferenceLog()
+        book = PriceBook.empty().with_events(event for _, event in self.records)
+        log.extend(self.records, [], book, {})
+        return log
+
+    def ask(self, usd: str, at_ms: int, requests: dict[bytes, ControlEvent] | None = None) -> str:
+        """Ask another worker each time: `deed` where the price is published, `request` where it waits."""
+        kept = Kept()
+
+        async def work(client: Client) -> str:
+            if requests is None:
+                status, found = await post(client, PATH, {"prices": [price(usd)]}, bearer("ada"))
+            else:
+                status, found = await post(
+                    client, "/api/v1/approvals", {"id": id_of(requests)}, bearer("bob")
+                )
+            assert status == 202, found
+            return str(found["kind"])
+
+        options = {
+            "wall_ms": at_ms,
+            "controls": kept,
+            "filed": TOKENS,
+            "prices": self.read(),
+            "requests": requests or {},
+        }
+        kind = served(None, work, **options)
+        for each in kept.records:
+            if each.topic == "prices":
+                self.add(each.value, at_ms)
+        return kind
+
+
+def test_small_steps_of_a_day_are_one_whichever_worker_is_asked() -> None:
+    log = PriceLog()
+    assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"
+    assert [log.ask(usd, WALL_MS + n) for n, usd in enumerate(("2", "3", "4"))] == ["deed", "deed", "request"]
+    assert log.ask("0.9", WALL_MS + HOUR_MS) == "request"  # more than three times below that of now
+    assert log.ask("1.1", WALL_MS + HOUR_MS) == "deed"
+    # A day later the former one counts no more.
+    assert log.ask("3", WALL_MS + HOUR_MS + 2) == "deed"
+    assert log.ask("8", WALL_MS + 2 * HOUR_MS + DAY_MS) == "deed"
+
+
+def test_of_a_new_sku_the_first_price_of_the_day_counts() -> None:
+    log = PriceLog()
+    assert [log.ask(usd, WALL_MS + n) for n, usd in enumerate(("1", "2", "3", "4"))] == ["deed"] * 3 + ["request"]  # fmt: skip
+
+
+def test_what_two_persons_agreed_on_is_where_the_next_step_begins() -> None:
+    log = PriceLog()
+    assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"
+    assert log.ask("10", WALL_MS) == "request"
+    requests = asked({"kind": "prices", "prices": [price("10")]}, "token/ada")
+    log.ask("", WALL_MS + 1, requests)
+    assert log.read().book.revision("h100", WALL_MS).usd_nano == 10_000_000_000  # type: ignore[union-attr]
+    assert [log.ask(usd, WALL_MS + 2) for usd in ("31", "9")] == ["request", "deed"]
+
+
+def test_a_sender_does_not_say_that_two_persons_agreed() -> None:
+    log = PriceLog()
+    assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"
+    real = log.records[0][1]
+    forged = {**price("3"), "source": "cloud", "id": "web_by_two_x", "time_ms": WALL_MS}
+
+    log.add(json.dumps(forged).encode(), WALL_MS)
+    assert real.id.startswith("web_by_two_") is False
+    assert log.ask("8", WALL_MS + 1) == "request"

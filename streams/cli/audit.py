@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,6 +22,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.progress import progress
 from streams.cli.reading import Reader, reader, reader_at
 from streams.errors import WrongUseError
+from streams.selfcheck.change_chain import Seal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +60,14 @@ def audit(
         bool,
         typer.Option("--repair", help="With --recount: rewrite rows that are wrong or missing."),
     ] = False,
+    noted: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--noted",
+            metavar="OFFSET:HASH",
+            help="What an earlier audit said to note of the audit trail: fails where it is not in the chain any more.",
+        ),
+    ] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Check the record accounting and the ledger; exit 1 on any difference."""
@@ -70,6 +80,9 @@ def audit(
         return
     if files and recount is None:
         raise WrongUseError("files are read by --recount only")
+    if noted and recount is not None:
+        raise WrongUseError("--noted is of the audit trail, which --recount does not read")
+    seals = [_seal(each) for each in noted or []]
     if repair and recount is None:
         raise WrongUseError("--repair goes with --recount FROM TO, which says what is wrong")
     opened = reader(settings) if url is None else reader_at(url, settings)
@@ -90,7 +103,7 @@ def audit(
             if repair and ok and not found.unverifiable:
                 _forget_parts(store, span)
         else:
-            shown = _audited(store)
+            shown = _audited(store, seals)
             _show(shown, form)
             ok = bool(shown["ok"])
     if not ok:
@@ -133,17 +146,26 @@ def _forget_parts(store: Reader, span: Span) -> None:
         sys.stderr.write(f"trainfare: {part} is dropped: all rows of its month are right\n")
 
 
-def _audited(store: Reader) -> dict[str, Any]:
+def _seal(text: str) -> Seal:
+    offset, _, digest = text.partition(":")
+    if not re.fullmatch(r"[0-9]{1,18}", offset) or not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise WrongUseError(
+            f"--noted {visible(text[:100])}: expected OFFSET:HASH, as `trainfare audit` says it of the audit trail"
+        )
+    return Seal(int(offset), digest)
+
+
+def _audited(store: Reader, noted: Sequence[Seal]) -> dict[str, Any]:
     """The checks of the tables, and those of the worker's memory if a worker is queried."""
     from streams.selfcheck.audit import ledger_checks, tables
     from streams.selfcheck.audit.text import as_object
     from streams.selfcheck.audit.verdict import Verdict
 
-    books, findings = tables.stored_findings(_asking(store))
+    books, findings = tables.stored_findings(_asking(store), noted)
     lost = store.lost_parts()
     if not all(finding.ok for finding in findings):
         time.sleep(_AGAIN_S)
-        books, findings = tables.stored_findings(_asking(store))
+        books, findings = tables.stored_findings(_asking(store), noted)
     findings += [] if lost is None else ledger_checks.parts(lost)
     stored = as_object(Verdict(time.time_ns() // 1_000_000, tuple(findings), tuple(books)))
     worker = store.audited()

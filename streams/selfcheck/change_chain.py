@@ -31,6 +31,7 @@ ROWS_SQL: Final = """SELECT offset, toUnixTimestamp64Milli(time) AS time_ms, kin
 FROM changes FINAL WHERE offset > {after:Int64} AND offset <= {until:Int64} ORDER BY offset LIMIT {limit:UInt64}"""
 SEALS_SQL: Final = """SELECT offset, hash FROM change_seals FINAL
 WHERE offset > {after:Int64} AND offset <= {until:Int64} ORDER BY offset LIMIT {limit:UInt64}"""
+WAITING_SQL: Final = "SELECT uniqExact(offset) AS changes FROM changes WHERE offset > {after:Int64}"
 FIRST: Final = ""
 
 

@@ -115,12 +115,34 @@ def dead_letters(rows: Sequence[Letters]) -> list[AuditFinding]:
     return findings(LETTERS, faults(), "all partitions", f"{total} dead letters, {rest} of them sampled out")
 
 
-def chain(fault: tuple[int, str] | None, seals: Sequence[Seal]) -> list[AuditFinding]:
-    """Check that the audit trail is what was sealed; the newest hash is said, so that it can be noted elsewhere."""
-    faults = []
+def chain(
+    fault: tuple[int, str] | None, seals: Sequence[Seal], noted: Sequence[Seal] = (), waiting: int = 0
+) -> list[AuditFinding]:
+    """Check that the audit trail is what was sealed, and has what was noted of it elsewhere.
+
+    The newest seal is said, so that it can be noted: rows that are taken from the end with their seals are missed by it alone.
+    `waiting`: changes after the last seal.
+    """
+    known = set(seals)
+    faults = [
+        AuditFinding(
+            CHAIN,
+            f"offset {each.offset}",
+            "as noted",
+            "the noted hash is not in the chain",
+            ok=False,
+            detail=f"the hash {each.hash[:16]}... that was noted of offset {each.offset} is not in the chain: changes were taken from "
+            "its end, or it was made anew; compare with a backup, or with the topic `controls`",
+        )
+        for each in noted
+        if each not in known
+    ]
     if fault is not None:
         offset, what = fault
         detail = f"{what}: offset {offset} of `changes` is not what was sealed; compare with a backup, or with the topic `controls`"
-        faults = [AuditFinding(CHAIN, f"offset {offset}", "as sealed", what, ok=False, detail=detail)]
-    newest = f"; up to offset {seals[-1].offset} the hash is {seals[-1].hash}" if seals else ""
-    return findings(CHAIN, faults, "audit trail", f"{len(seals)} changes are as they were sealed{newest}")
+        faults.append(AuditFinding(CHAIN, f"offset {offset}", "as sealed", what, ok=False, detail=detail))
+    newest = f"; note {seals[-1].offset}:{seals[-1].hash}" if seals else ""
+    later = f", {waiting} later without a seal so far" if waiting else ""
+    return findings(
+        CHAIN, faults, "audit trail", f"{len(seals)} changes are as they were sealed{later}{newest}"
+    )

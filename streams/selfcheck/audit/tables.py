@@ -30,7 +30,7 @@ from streams.selfcheck.audit.facts import (
 )
 from streams.selfcheck.audit.verdict import AuditFinding, Book
 from streams.selfcheck.canary.plan import EXPECTED_NANO, RUN_MS
-from streams.selfcheck.change_chain import COLUMNS, ROWS_SQL, SEALS_SQL, Seal, broken_at
+from streams.selfcheck.change_chain import COLUMNS, ROWS_SQL, SEALS_SQL, WAITING_SQL, Seal, broken_at
 from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredLedger
 
 #: Runs a read-only statement with parameters; returns rows as objects.
@@ -198,8 +198,8 @@ def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
     ]
 
 
-def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
-    """Run all checks that need only the tables, over all shards."""
+def stored_findings(ask: Ask, noted: Sequence[Seal] = ()) -> tuple[list[Book], list[AuditFinding]]:
+    """Run all checks that need only the tables, over all shards; `noted`: seals of the audit trail that were noted elsewhere."""
     known = books(ask)
     # Before the rows: what a worker writes while they are summed is then seen to be newer, and left to the next audit.
     versions = {number: stand.version for number, stand in shard_positions(ask).items()}
@@ -218,16 +218,18 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
-        *chain(ask),
+        *chain(ask, noted),
     ]
 
 
-def chain(ask: Ask) -> list[AuditFinding]:
+def chain(ask: Ask, noted: Sequence[Seal] = ()) -> list[AuditFinding]:
     """Check the audit trail against its chain of hashes."""
     # The seals first: what is sealed meanwhile is left to the next audit.
     seals = [Seal(row["offset"], row["hash"]) for row in _paged(ask, SEALS_SQL)]
     rows = ([row[name] for name in COLUMNS] for row in _paged(ask, ROWS_SQL))
-    return count_checks.chain(broken_at(rows, seals), seals)
+    fault = broken_at(rows, seals)
+    (waiting,) = ask(WAITING_SQL, {"after": seals[-1].offset if seals else -1})
+    return count_checks.chain(fault, seals, noted, waiting["changes"])
 
 
 def _paged(ask: Ask, statement: str) -> Iterator[Any]:

@@ -90,7 +90,9 @@ def test_what_two_persons_agreed_on_is_where_the_next_step_begins() -> None:
     assert log.ask("10", WALL_MS) == "request"
     requests = asked({"kind": "prices", "prices": [price("10")]}, "token/ada")
     log.ask("", WALL_MS + 1, requests)
-    assert log.read().book.revision("h100", WALL_MS).usd_nano == 10_000_000_000  # type: ignore[union-attr]
+    known = log.read().book.revision("h100", WALL_MS)
+    assert known is not None
+    assert known.usd_nano == 10_000_000_000
     assert [log.ask(usd, WALL_MS + 2) for usd in ("31", "9")] == ["request", "deed"]
 
 

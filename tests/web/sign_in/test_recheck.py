@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from streams.web.sign_in.sessions import PROVIDER_AWAY_MS
+from streams.web.sign_in.sessions import PROVIDER_AWAY_MS, PersonSessions
 from tests.logged import logged
 from tests.web.serving import WALL_MS, Client
 from tests.web.sign_in.identity import Browser, Identity, rsa, signing_in
@@ -27,6 +27,12 @@ class Signed:
 
     def __init__(self, browser: Browser, identity: Identity, client: Client, now_ms: list[int]) -> None:
         self.browser, self.identity, self.client, self.now_ms = browser, identity, client, now_ms
+
+    @property
+    def sessions(self) -> PersonSessions:
+        recheck = self.client.server.recheck
+        assert recheck is not None
+        return recheck._people.sessions
 
     async def later(self, by_ms: int = RECHECK_MS) -> None:
         """Let time go by, at whose end the worker looks whom to ask about."""
@@ -64,7 +70,7 @@ def test_another_group_takes_effect_within_the_interval(tmp_path: Path, gives: s
             assert await ada.status() == 200
             ada.identity.groups = ["none-of-these"]
             await ada.later()
-            assert (await ada.status(), len(ada.client.server.recheck._people.sessions)) == (401, 0)  # type: ignore[union-attr]
+            assert (await ada.status(), len(ada.sessions)) == (401, 0)
 
     asyncio.run(go())
 
@@ -221,7 +227,7 @@ def test_the_name_stays_so_that_nobody_is_two_persons(tmp_path: Path) -> None:
 def test_a_session_that_was_signed_out_meanwhile_stays_so(tmp_path: Path) -> None:
     async def go() -> None:
         async with signed(tmp_path, {"access"}) as ada:
-            sessions = ada.client.server.recheck._people.sessions  # type: ignore[union-attr]
+            sessions = ada.sessions
             ada.now_ms[0] += RECHECK_MS
             (due,) = sessions.due(ada.now_ms[0])
             assert (await ada.browser.ask("/api/v1/sign_out", "POST")).status == 200
@@ -249,7 +255,7 @@ def test_a_stream_ends_when_the_role_changes(tmp_path: Path) -> None:
 def test_no_token_of_the_provider_is_shown(tmp_path: Path) -> None:
     async def go() -> None:
         async with signed(tmp_path, {"refresh", "access"}) as ada:
-            sessions = ada.client.server.recheck._people.sessions  # type: ignore[union-attr]
+            sessions = ada.sessions
             (found,) = sessions.due(ada.now_ms[0] + RECHECK_MS)
             assert (found.renewal.refresh_token, found.renewal.access_token) == ("refresh-0", "access")
             assert "refresh-0" not in repr(found)

@@ -15,6 +15,7 @@ from schemas.durations import DAY_MS, MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
+from streams.engine.ledger_rules.subject import ALL_NODES, FLEET
 from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, PAGE, is_above
@@ -160,18 +161,28 @@ def inhibitors_of(rule: str) -> tuple[str, ...]:
 
 
 def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
-    """Which of these tells of the alert's cause, in words; '': none. It fired when the alert began, about the same job, and is as severe."""
+    """Which of these tells of the alert's cause, in words; '': none.
+
+    It fired when the alert began, about the same job, or about all nodes, of whose cost this alert has most; and is as severe.
+    """
     rules = inhibitors_of(alert.rule)
     for other in others:
         if (
             other.rule in rules
-            and other.subject_name == alert.subject_name
+            and (other.subject_name == alert.subject_name or _is_most_of(alert, other))
             and other.started_ms <= alert.started_ms
             and (other.resolved_ms is None or other.resolved_ms > alert.started_ms)
             and not is_above(alert.severity, other.severity)
         ):
             return f"{other.alert_id} tells of its cause"
     return ""
+
+
+def _is_most_of(alert: Alert, other: Alert) -> bool:
+    """Whether an alert about nodes is about most of what one about all nodes is about, by dollars per hour."""
+    if other.subject_kind != FLEET or alert.subject_kind == JOB:
+        return False
+    return 2 * alert.usd_nano_per_hour >= other.usd_nano_per_hour
 
 
 def _about_runs(rules: Iterable[str]) -> set[str]:
@@ -219,11 +230,13 @@ class IncidentHold:
     def hold(self, passage: Passage) -> bool:
         """Hold what may be part of an incident; what was sent already is over for whoever has it."""
         alert = passage.alert
-        if isinstance(alert, Notice) or alert.subject_kind != JOB or passage.was_notified:
+        if isinstance(alert, Notice) or passage.was_notified:
             return False
-        shares = (alert.shared_cause or alert.rule in STANDSTILL_RULES) and self.settings_of(
-            alert
-        ) is not None
+        shares = (
+            alert.subject_kind == JOB
+            and (alert.shared_cause or alert.rule in STANDSTILL_RULES)
+            and self.settings_of(alert) is not None
+        )
         if not inhibitors_of(alert.rule) and not shares:
             return False
         now_ms = self._clock.monotonic_ms()
@@ -315,8 +328,8 @@ class IncidentHold:
         if not alerts:
             return ()
         rules = {rule for alert in alerts for rule in inhibitors_of(alert.rule)}
-        jobs = {alert.subject_name for alert in alerts}
-        reading = self._threads.run(self._records.about_subjects, rules, jobs)
+        subjects = {alert.subject_name for alert in alerts} | {ALL_NODES}
+        reading = self._threads.run(self._records.about_subjects, rules, subjects)
         found = await asyncio.wait_for(reading, self._timeout_ms / 1000)
         of_runs = self._threads.run(inhibitors_in_runs, self._records, alerts)
         return [*found, *await asyncio.wait_for(of_runs, self._timeout_ms / 1000)]

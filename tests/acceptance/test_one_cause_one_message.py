@@ -295,3 +295,89 @@ def test_gpus_that_take_turns_of_an_hour_and_a_half_are_not_unused(tmp_path: Pat
         _some_work(story, "turns", range(begin, begin + 90), "n0", 4)
         _some_work(story, "turns", range(begin + 90, begin + 120), "n0", 8)
     assert story.told(tmp_path) == []
+
+
+@pytest.mark.parametrize("first", [0.5, 30], ids=["one at its start", "none at its start"])
+def test_heartbeats_each_half_hour_are_no_silence_until_three_are_missed(
+    tmp_path: Path, first: float
+) -> None:
+    story = Story()
+    story.start(0, "rare", "n0")
+    for minute in range(0, 480, 30):
+        story.put("jobs", minute + first, job_id="rare", type="heartbeat")
+    assert story.told(tmp_path) == []
+    story.put("jobs", 700, job_id="other", type="queued")
+    ((rule, _, minute),) = story.told(tmp_path)
+    assert (rule, minute) == ("silent_job", int(450 + first + 90))
+    assert "no heartbeat or sample for 1 h 30 min, and had one each 30 min" in story.alerts[0].summary
+
+
+def test_heartbeats_each_minute_that_end_are_told_ten_minutes_later(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "dies", "n0")
+    for minute in range(1, 61):
+        story.put("jobs", minute, job_id="dies", type="heartbeat")
+    story.put("jobs", 200, job_id="other", type="queued")
+    assert story.told(tmp_path) == [("silent_job", "dies", 70)]
+
+
+@pytest.mark.parametrize(("rest", "minute"), [(0.05, 150), (0.13, 150)], ids=["idle", "nearly idle"])
+def test_seven_of_eight_nodes_that_wait_for_one_are_one_page(
+    tmp_path: Path, rest: float, minute: int
+) -> None:
+    story = Story()
+    nodes = {f"n{number}": 8 for number in range(8)}
+    story.start(0, "hangs", "n0", gpu_count=64, nodes=nodes)
+    for number in range(8):
+        story.lives("hangs", range(120), f"n{number}", 0.9)
+        story.lives("hangs", range(120, 300), f"n{number}", rest if number else 0.9)
+    ((rule, _, at),) = story.told(tmp_path)
+    assert rule == "straggler"
+    assert minute <= at <= minute + 10
+    ((alert,)) = [each for each in story.alerts if each.messages]
+    assert alert.severity == "page"
+    assert "7 of 8 nodes stand still since 10:" in alert.summary
+
+
+def test_one_rank_of_64_that_spins_is_a_page_within_twenty_minutes(tmp_path: Path) -> None:
+    story = Story()
+    nodes = {f"n{number}": 8 for number in range(8)}
+    story.start(0, "hangs", "n0", gpu_count=64, nodes=nodes)
+    for number, node in enumerate(nodes):
+        for minute in range(0, 240, 2):
+            use = [0.9] * 8 if minute < 120 else [0.0 if number else 1.0] + [0.0] * 7
+            active = [0.5 * each for each in use] if minute < 120 else [0.03 * each for each in use]
+            gpus = [str(gpu) for gpu in range(8)]
+            about = {"node": node, "interval_ms": 2 * MINUTE_MS, "gpus": gpus}
+            story.put("gpu", minute + 2, job_id="hangs", util_ratio=use, sm_ratio=active, **about)
+    ((rule, _, minute),) = story.told(tmp_path)
+    assert rule == "idle_gpus"
+    assert minute <= 140
+    assert story.alerts[0].severity == "page"
+
+
+def _one_empties(story: Story, nodes: int) -> None:
+    """Nodes with a job each, and one that has none any more after an hour."""
+    node = {"type": "provisioned", "gpu_count": 8, "gpu_type": "H100", "cluster": "c1", "instance_type": "p5"}
+    for number in range(nodes):
+        story.put("nodes", 0, node=f"n{number}", **node)
+        story.start(0, f"j{number}", f"n{number}")
+    story.put("jobs", 60, job_id="j0", type="completed")
+
+
+def test_one_node_without_a_job_is_told_once(tmp_path: Path) -> None:
+    story = Story()
+    _one_empties(story, 3)
+    story.put("jobs", 700, job_id="other", type="queued")
+    told = story.told(tmp_path)
+    assert [(rule, subject) for rule, subject, _ in told] == [("unallocated", "nodes")]
+    assert "forgotten_node" in {alert.rule for alert in story.alerts}, "it is stored all the same"
+
+
+def test_a_node_that_is_forgotten_beside_much_that_is_unused_is_told_by_its_name(tmp_path: Path) -> None:
+    story = Story()
+    _one_empties(story, 4)
+    for number in (1, 2, 3):  # half of their GPUs are free from the start on
+        story.put("jobs", 0, job_id=f"j{number}", type="scaled", gpu_count=4, nodes={f"n{number}": 4})
+    story.put("jobs", 700, job_id="other", type="queued")
+    assert [rule for rule, _, _ in story.told(tmp_path)] == ["unallocated", "forgotten_node"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.oracle.compute import last_said
 from tests.oracle.controls import asked, dimensions_of, matches, nano, period
-from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
+from tests.oracle.ends import Beats, beats, has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.held import Held
 from tests.oracle.idle import IdleView, UsedByGpu, UsedByNode, idle_part, idles, used_by_gpu, used_by_node
 from tests.oracle.intake import JobLog, attempt_of
@@ -81,6 +81,7 @@ class Burn:
     running: list[Interval]
     running_on_gpus: list[Interval]
     heard_ms: int | None  # the newest heartbeat or sample
+    beats: Beats | None
     attempts: AttemptRules
     settings: Settings
     held: list[tuple[int, int, int]]  # (from, until, thousandths of a GPU) by its events
@@ -259,16 +260,12 @@ class Burn:
 
     def silent(self, at_ms: int) -> bool:
         """Whether it runs, and nothing was heard of it for long."""
-        never_heard_ms, silent_ms = self._silent_limits_ms
+        limits = self.settings["silent_job"].thresholds
+        never_heard_ms = limits["never_heard_minutes"] * MINUTE_MS
         if self.heard_ms is None and never_heard_ms:
             start_ms, end_ms = self.running_on_gpus[-1] if self.running_on_gpus else (at_ms, at_ms)
             return start_ms + never_heard_ms <= at_ms < end_ms
-        return is_silent(self.running, self.heard_ms, at_ms, silent_ms)
-
-    @cached_property
-    def _silent_limits_ms(self) -> tuple[Fraction, Fraction]:
-        limits = self.settings["silent_job"].thresholds
-        return limits["never_heard_minutes"] * MINUTE_MS, limits["minutes"] * MINUTE_MS
+        return is_silent(self.running, self.heard_ms, at_ms, self.beats, limits)
 
 
 def said_rate(
@@ -356,6 +353,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         running=running(attempts),
         running_on_gpus=running(attempts, on_gpus=True),
         heard_ms=heard_ms(log),
+        beats=beats(log.events),
         attempts=attempt_rules(
             attempts,
             rated,

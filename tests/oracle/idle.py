@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from tests.oracle.intake import Sample
 from tests.oracle.model import HOUR_MS, MINUTE_MS
-from tests.oracle.rows import usage
+from tests.oracle.rows import largest_by_minute, usage
 
-#: (attempt, node) -> minute -> sampled GPU-ms, and productive ones.
-UsedByNode = dict[tuple[int, str], dict[int, tuple[int, int]]]
+#: (attempt, node) -> minute -> sampled GPU-ms, productive ones, and those of them in which multiprocessors may have worked.
+UsedByNode = dict[tuple[int, str], dict[int, tuple[int, int, int]]]
 BLOCK = 10
 
 
@@ -24,14 +24,22 @@ def used_by_node(samples: Iterable[Sample]) -> UsedByNode:
     of_node: dict[tuple[int, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         of_node[sample.attempt, sample.node].append(sample)
-    return {
-        key: {
-            minute: (1000 * row.sampled_gpu_s, row.productive_gpu_ms)
+    found: UsedByNode = {}
+    for key, mine in of_node.items():
+        sm = largest_by_minute((sample, sample.sm) for sample in mine)
+        found[key] = {
+            minute: (
+                1000 * row.sampled_gpu_s,
+                row.productive_gpu_ms,
+                # "busy time in which they do a tenth of it or less counts as nothing"
+                0
+                if sm.get(minute, (0, 0))[0] and 10 * sm[minute][1] <= row.productive_gpu_ms
+                else row.productive_gpu_ms,
+            )
             for minute, row in usage(mine).items()
             if row.sampled_gpu_s
         }
-        for key, mine in of_node.items()
-    }
+    return found
 
 
 #: (attempt, node, GPU) -> its samples: first and last second, and thousandths of work.
@@ -74,7 +82,20 @@ class IdleView(NamedTuple):
     def sums(self, lo: int, hi: int) -> tuple[int, int]:
         """The sampled and productive ms of the minutes [lo, hi)."""
         found = [row for rows in self.used.values() for minute, row in rows.items() if lo <= minute < hi]
-        return sum(a for a, _ in found), sum(b for _, b in found)
+        return sum(row[0] for row in found), sum(row[1] for row in found)
+
+    def without_waiting(self) -> IdleView:
+        """The same, where busy time in which multiprocessors do nothing is none, unless 90 % of the job is busy."""
+        lows = {
+            minute
+            for minute in {minute for rows in self.used.values() for minute in rows}
+            if 10 * self.sums(minute, minute + 1)[1] < 9 * self.sums(minute, minute + 1)[0]
+        }
+        used = {
+            key: {m: (s, at_work if m in lows else p, 0) for m, (s, p, at_work) in rows.items()}
+            for key, rows in self.used.items()
+        }
+        return self._replace(used=used)
 
     def cost(self, lo: int) -> int:
         """What accrued from a minute on."""
@@ -179,6 +200,7 @@ def _fallen(view: IdleView) -> bool:
     rate = Fraction(view.cost(view.end - BLOCK) * HOUR_MS, BLOCK * MINUTE_MS)
     if rate < view.limits["page_usd_per_hour"] * 10**9 * view.scale:
         return False
+    view = view.without_waiting()
     minutes = {m: view.sums(m, m + 1) for m in range(view.end - 360, view.end)}
     sampled = [m for m, (s, _) in minutes.items() if s]
     works = [m for m in sampled if minutes[m][1] >= Fraction(2, 100) * minutes[m][0]]
@@ -195,7 +217,7 @@ def _fallen(view: IdleView) -> bool:
         and 2 * (view.end - begin) >= 3 * view.longest_phase(begin)
         and before[0] > 0
         and 2 * before[1] >= before[0]
-        and all(50 * sum(p for _, p in rows) <= sum(s for s, _ in rows) for rows in nodes)
+        and all(50 * sum(row[1] for row in rows) <= sum(row[0] for row in rows) for rows in nodes)
         and view.covered(begin)
         and view.paid_since_ms <= begin * MINUTE_MS
     )

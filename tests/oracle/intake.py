@@ -29,6 +29,7 @@ class Sample:
     end_s: int
     permille: dict[str, int]  # GPU id -> permille
     tensor: dict[str, int]  # the same of tensor_ratio, where the sample has it
+    sm: dict[str, int] = field(default_factory=dict)  # the same of sm_ratio
 
     def newer(self) -> tuple[int, str, str, str, tuple[str, ...]]:
         """By the contract: "the newest sample (by time_ms, source, node, id)"; a last tie by its fields."""
@@ -100,8 +101,12 @@ class _Lateness:
         if not isinstance(tensor_ratios, list):
             tensor_ratios = [tensor_ratios] * len(gpus)
         permille: dict[str, int] = {}
+        sm_ratios = event.get("sm_ratio")
+        if not isinstance(sm_ratios, list):
+            sm_ratios = [sm_ratios] * len(gpus)
         tensor: dict[str, int] = {}
-        for gpu, ratio, tensor_ratio in zip(gpus, ratios, tensor_ratios, strict=True):
+        sm: dict[str, int] = {}
+        for gpu, ratio, tensor_ratio, sm_ratio in zip(gpus, ratios, tensor_ratios, sm_ratios, strict=True):
             newest_s = self._newest_s.get((job_id, attempt, node, gpu))
             # "begins more than `late_horizon` before the newest second seen, earlier in the log, of that GPU"
             if newest_s is not None and first_s < newest_s - self._late_horizon_s:
@@ -110,6 +115,8 @@ class _Lateness:
             permille[gpu] = max(permille.get(gpu, 0), round(float(ratio) * 1000.0))
             if tensor_ratio is not None:
                 tensor[gpu] = max(tensor.get(gpu, 0), round(float(tensor_ratio) * 1000.0))
+            if sm_ratio is not None:
+                sm[gpu] = max(sm.get(gpu, 0), round(float(sm_ratio) * 1000.0))
         if not permille:
             return None
         if first_s < end_s:
@@ -118,7 +125,9 @@ class _Lateness:
                 self._newest_s[key] = max(self._newest_s.get(key, end_s - 1), end_s - 1)
         fields = {f: event[f] for f in PRICE_FIELDS if event.get(f) is not None}
         id_ = event.get("id") or ""
-        return Sample(time_ms, event["source"], id_, node, attempt, fields, first_s, end_s, permille, tensor)
+        return Sample(
+            time_ms, event["source"], id_, node, attempt, fields, first_s, end_s, permille, tensor, sm
+        )
 
 
 class Intake:

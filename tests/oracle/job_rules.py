@@ -29,7 +29,13 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "burn_drift": {"long_ratio": Fraction("1.4"), "short_ratio": Fraction("1.4"), "extra_usd": Fraction(1)}
     | TOLD,
     "unpriced": {"traffic": Fraction(1)},
-    "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)} | TOLD,
+    "silent_job": {
+        "minutes": Fraction(10),
+        "usual_times": Fraction(3),
+        "first_minutes": Fraction(45),
+        "never_heard_minutes": Fraction(0),
+    }
+    | TOLD,
     "retry_loop": {
         "failures": Fraction(3),
         "preemptions": Fraction(6),

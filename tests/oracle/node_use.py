@@ -14,48 +14,63 @@ LATE_MS = 2 * MINUTE_MS
 
 
 class Minute(NamedTuple):
-    """What the GPUs of a node did in a minute: sampled GPU-seconds, and of these the productive ones."""
+    """What the GPUs of a node did in a minute: sampled GPU-seconds, of these the productive ones, and those of active multiprocessors."""
 
     sampled_s: float
     productive_s: float
+    sm_s: float
 
 
 #: By node and minute (ms).
 Used = Mapping[tuple[str, int], Minute]
 
 
-def _in_five(used: Used, end_ms: int) -> dict[str, tuple[float, int]]:
-    """By node: the share of work, and how many GPUs were sampled, in the five minutes before an instant."""
+class Five(NamedTuple):
+    """What the GPUs of a node did in five minutes: the share of work, that without busy time in which they only waited, and how many they are."""
+
+    ratio: float
+    at_work: float
+    gpus: int
+
+
+def _in_five(used: Used, end_ms: int) -> dict[str, Five]:
+    """By node, in the five minutes before an instant."""
     found = {}
     for node in {node for node, _ in used}:
-        minutes = [used.get((node, end_ms - back * MINUTE_MS), Minute(0, 0)) for back in range(1, 6)]
+        minutes = [used.get((node, end_ms - back * MINUTE_MS), Minute(0, 0, 0)) for back in range(1, 6)]
         sampled = sum(each.sampled_s for each in minutes)
         if sampled:
-            found[node] = sum(each.productive_s for each in minutes) / sampled, round(sampled / 300)
+            ratio = sum(each.productive_s for each in minutes) / sampled
+            waits = ratio > 0.89999 and sum(each.sm_s for each in minutes) <= 0.1 * sampled
+            found[node] = Five(ratio, 0 if waits else ratio, round(sampled / 300))
     return found
 
 
 def _states(used: Used, end_ms: int) -> dict[str, str]:
     """ "slow", "even" or "idle" (all do little) for each node that is compared."""
     by_node = _in_five(used, end_ms)
-    counts = [gpus for _, gpus in by_node.values()]
+    counts = [each.gpus for each in by_node.values()]
     if not counts:
         return {}
     usual_size = max(sorted(set(counts), reverse=True), key=counts.count)
-    ratios = {node: ratio for node, (ratio, gpus) in by_node.items() if gpus == usual_size}
-    if len(ratios) < 2:
+    alike = {node: each for node, each in by_node.items() if each.gpus == usual_size}
+    if len(alike) < 2:
         return {}
-    usual = sorted(ratios.values())[len(ratios) // 2]
-    if usual < 0.5:
-        return dict.fromkeys(ratios, "idle")
-    return {node: "slow" if ratio < 0.5 * usual else "even" for node, ratio in ratios.items()}
+    usual = sorted(each.ratio for each in alike.values())[len(alike) // 2]
+    if usual >= 0.5 and any(each.ratio < 0.5 * usual for each in alike.values()):
+        return {node: "slow" if each.ratio < 0.5 * usual else "even" for node, each in alike.items()}
+    most = max(each.at_work for each in alike.values())
+    waiting = [node for node, each in alike.items() if each.at_work < 0.5 * most]
+    if most >= 0.5 and 2 * len(waiting) > len(alike):
+        return {node: "slow" if node in waiting else "even" for node in alike}
+    return dict.fromkeys(alike, "even" if usual >= 0.5 else "idle")
 
 
 def straggler(used: Used, at_ms: int, fires: bool) -> set[str] | bool:
     """The nodes of a job that an alert opens about; while it fires: whether it goes on.
 
     "some of its nodes, which worked as the others before, have done less than half of what the others do in each five minutes of the last
-    30, of a job of two or three nodes of the last 60; until none does for 10 min"
+    30, of a job of two or three nodes of the last 60: a few, or most of them; until none does for 10 min"
     """
     states = [_states(used, at_ms - LATE_MS - back * FIVE_MINUTES_MS) for back in range(160)]
     if fires:

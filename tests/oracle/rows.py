@@ -191,15 +191,17 @@ def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: 
 def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
     """Per minute of one attempt: GPU-seconds covered, and "the sum of their permille"."""
     samples = list(samples)
-    tensor = _largest((sample, sample.tensor) for sample in samples)
+    tensor = largest_by_minute((sample, sample.tensor) for sample in samples)
     rows: dict[int, UsageRow] = {}
-    for minute, (sampled_s, productive) in _largest((sample, sample.permille) for sample in samples).items():
+    for minute, (sampled_s, productive) in largest_by_minute(
+        (sample, sample.permille) for sample in samples
+    ).items():
         tensor_sampled_s, tensor_ms = tensor.get(minute, (0, 0))
         rows[minute] = UsageRow(sampled_s, productive, tensor_ms, tensor_sampled_s)
     return rows
 
 
-def _largest(said: Iterable[tuple[Sample, dict[str, int]]]) -> dict[int, tuple[int, int]]:
+def largest_by_minute(said: Iterable[tuple[Sample, dict[str, int]]]) -> dict[int, tuple[int, int]]:
     """Per minute: GPU-seconds covered, and the sum over them of "the largest permille" of a GPU in a second."""
     spans: dict[tuple[int, str, str], list[tuple[int, int, int]]] = {}
     for sample, by_gpu in said:

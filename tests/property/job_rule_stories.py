@@ -212,6 +212,7 @@ def falling(rng: random.Random) -> list[Line]:
     purchase = rng.choice(("spot", "on_demand", "on_demand"))
     lines = [job("f", "started", T0, gpu_count=4, purchase=purchase, owner="f", labels=labels)]
     at_ms, every_ms = T0, rng.choice((2 * M, 2 * M, 5 * M))
+    spins = random.Random(rng.getstate()[1][1]).choice((None, None, 0.0, 0.015, 0.5))
     for _ in range(rng.choice((1, 2, 2))):
         utils = rng.choice(((0.9, 0.9), (0.9, 0.9), (0.9, 0.9), (0.4, 0.7), (0.9, 0.0)))
         rest = rng.choice(((0, 0), (0, 0), (0.01, 0.01), (0.03, 0), (0.02, 0.02), (0.15, 0.19)))
@@ -221,7 +222,12 @@ def falling(rng: random.Random) -> list[Line]:
                 for node, util in zip(("f1", "f2"), values, strict=True):
                     if rng.random() < 0.97:
                         use = dict.fromkeys(("0", "1") if rng.random() < 0.9 else ("0",), util)
-                        lines.append(gpu("f", at_ms, every_ms, use, node=node, purchase=purchase))
+                        waits = (
+                            {"sm_ratio": 0.5 * util if values is utils else spins}
+                            if spins is not None
+                            else {}
+                        )
+                        lines.append(gpu("f", at_ms, every_ms, use, node=node, purchase=purchase, **waits))
     if rng.random() < 0.3:
         lines.append(job("f", rng.choice(("suspended", "completed")), at_ms - 7 * M))
     limits = {
@@ -375,6 +381,41 @@ def slowing(rng: random.Random) -> list[Line]:
     return [*lines, Line("controls", {"source": "r", "id": "slowing", "time_ms": T0} | said_of)]
 
 
+def beating(rng: random.Random) -> list[Line]:
+    """A job beside the others that sends heartbeats now and then, with samples in part of the time, and then no more."""
+    at_ms, attempt = T0 + rng.randrange(5 * M), 1
+    lines = [job("w", "started", at_ms, gpu_count=rng.choice((1, 8, 64)), purchase="on_demand", owner="w")]
+    for _ in range(rng.choice((1, 2, 3))):
+        every_ms, count = rng.choice((M, 4 * M, 7 * M, 20 * M)), rng.choice((1, 1, 2, 4, 6))
+        for _ in range(count):
+            at_ms += every_ms + rng.choice((0, 0, -30_000, 3 * M, 25 * M))
+            late_ms = rng.choice((0, 0, 0, 0, 9 * M))
+            lines.append(job("w", "heartbeat", at_ms - late_ms, attempt=attempt))
+            if rng.random() < 0.15:
+                use = {"0": 0.9}
+                on = {"attempt": attempt, "purchase": "on_demand"}
+                lines.append(gpu("w", at_ms + rng.choice((M, 5 * M)), M, use, id=f"w{at_ms}", **on))
+        chance = rng.random()
+        if chance < 0.25:
+            lines.append(job("w", "suspended", at_ms + 1, attempt=attempt, holds_gpus=True))
+            at_ms += rng.choice((M, 30 * M))
+            lines.append(job("w", "resumed", at_ms, attempt=attempt))
+        elif chance < 0.5:
+            lines.append(job("w", "failed", at_ms + 1, attempt=attempt))
+            at_ms, attempt = at_ms + M, attempt + 1
+            lines.append(job("w", "started", at_ms, attempt=attempt, purchase="on_demand"))
+    lines.append(job("w", "cancelled", at_ms + rng.choice((5 * M, 40 * M, 70 * M)), attempt=attempt))
+    limits = {
+        "minutes": rng.choice((3, 9, 15)),
+        "usual_times": rng.choice((1, 2, 4)),
+        "first_minutes": rng.choice((5, 20, 60)),
+        "page_usd_per_hour": rng.choice((20, 100)),
+    }
+    limits = {name: value for name, value in limits.items() if rng.random() < 0.3}
+    said_of = {"kind": "rule", "name": "silent_job", "job_id": "w", "thresholds": limits}
+    return [*lines, Line("controls", {"source": "r", "id": "beating", "time_ms": T0} | said_of)]
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -417,4 +458,7 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     of_slowing = random.Random(f"slow_progress {seed}")
     if of_slowing.random() < 0.15:
         lines += slowing(of_slowing)
+    of_silent = random.Random(f"silent_job {seed}")
+    if of_silent.random() < 0.15:
+        lines += beating(of_silent)
     return sorted(lines, key=time_of)

@@ -101,6 +101,8 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("slow_progress", "least_usd", Fraction(40)),
     ("slow_progress", "least_usd_per_hour", Fraction(40)),
     ("slow_progress", "page_usd_per_hour", Fraction(250)),
+    ("silent_job", "usual_times", Fraction(4)),
+    ("silent_job", "first_minutes", Fraction(40)),
 )
 
 
@@ -343,7 +345,8 @@ def _fallen_on_one_node(patch: pytest.MonkeyPatch) -> None:
 
     def of_one(view: plain_idle.IdleView) -> bool:
         minutes = {minute for rows in view.used.values() for minute in rows}
-        return fallen(view._replace(used={(1, ""): {m: view.sums(m, m + 1) for m in minutes}}))
+        sums = {m: view.sums(m, m + 1) for m in minutes}
+        return fallen(view._replace(used={(1, ""): {m: (s, p, p) for m, (s, p) in sums.items()}}))
 
     patch.setattr(plain_idle, "_fallen", of_one)
 
@@ -352,7 +355,9 @@ def _fallen_though_never_busy(patch: pytest.MonkeyPatch) -> None:
     fallen = plain_idle._fallen
 
     def thrice_as_busy(view: plain_idle.IdleView) -> bool:
-        used = {key: {m: (s, p * 3) for m, (s, p) in rows.items()} for key, rows in view.used.items()}
+        used = {
+            key: {m: (s, p * 3, w * 3) for m, (s, p, w) in rows.items()} for key, rows in view.used.items()
+        }
         return fallen(view._replace(used=used))
 
     patch.setattr(plain_idle, "_fallen", thrice_as_busy)

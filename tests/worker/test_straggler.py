@@ -25,6 +25,10 @@ M = MINUTE_MS
 RULE = "straggler"
 LENGTH = 150
 Use = Callable[[int], float]
+#: GPUs that do as much are busy, and their multiprocessors do next to nothing.
+SPINS = 1.0
+SPIN_SM = 0.07
+NO_SPINNING = ("rule", "no-spinning", {"rule": "spinning", "enabled": False})
 
 
 def uses(
@@ -40,7 +44,11 @@ def uses(
         for minute in minutes:
             row = {"job_id": job_id, "node": node, "minute": at(T0 + minute * M)}
             work = round(of_minute(minute) * gpus * 60_000)
-            world.put(JOB_USAGE_MINUTES, sampled_gpu_s=60 * gpus, productive_gpu_ms=work, **row)
+            active = round(
+                (SPIN_SM if of_minute(minute) == SPINS else 0.5 * of_minute(minute)) * gpus * 60_000
+            )
+            sampled = {"sampled_gpu_s": 60 * gpus, "sm_sampled_gpu_s": 60 * gpus}
+            world.put(JOB_USAGE_MINUTES, productive_gpu_ms=work, sm_gpu_ms=active, **sampled, **row)
             paid = {"component": "gpu", "unit": "gpu_milli_ms", "quantity": gpus * 60_000_000}
             world.put(JOB_MINUTES, sku="h100", cost_usd=Decimal(str(usd)), **row, **paid)
 
@@ -140,6 +148,35 @@ def test_jobs_whose_nodes_all_do_little_are_none(world: World, usual: float) -> 
     assert told(world.look(3), RULE) == []
 
 
+@pytest.mark.parametrize("to", [0.0, 0.12, SPINS], ids=["idle", "nearly idle", "busy and inactive"])
+def test_seven_of_eight_nodes_that_stand_still_are_told_with_what_they_cost(world: World, to: float) -> None:
+    nodes = {f"n{number}": falls(40, to) for number in range(1, 8)}
+    uses(world, "hangs", range(LENGTH), n0=full, **nodes)
+    changes = world.look(3)
+    assert told(changes, RULE) == [("hangs", "firing", 75 if to == SPINS else 70), ("hangs", "resolved", 165)]
+    (alert, _) = [each for each in changes if each.rule == RULE]
+    unused = 121 if to == 0.12 else 139
+    assert alert.severity == "page"
+    assert alert.summary.startswith(
+        f"hangs: 7 of 8 nodes stand still since 10:{43 if to == SPINS else 38} UTC, the other one works; ${unused}/h unused; look what its ranks wait for, restart it"
+    )
+    works(world, alert)
+
+
+def test_nodes_that_never_worked_as_the_busiest_one_are_none(world: World) -> None:
+    nodes = {f"n{number}": falls(0, 0.1) for number in range(1, 8)}
+    uses(world, "one-works", range(LENGTH), n0=full, **nodes)
+    assert told(world.look(3), RULE) == []
+
+
+def test_nodes_that_wait_for_the_evaluation_on_one_are_told_at_the_first_only(world: World) -> None:
+    def waits(minute: int) -> float:
+        return 0.0 if 30 <= minute < 65 or 100 <= minute < 135 else 0.9
+
+    uses(world, "evaluates", range(LENGTH), n0=full, **{f"n{number}": waits for number in range(1, 8)})
+    assert [minute for _, status, minute in told(world.look(3), RULE) if status == "firing"] == [60]
+
+
 def test_a_cheap_job_is_none(world: World) -> None:
     uses(world, "cheap", range(LENGTH), 0.005, n0=falls(40), n1=full, n2=full, n3=full)
     assert told(world.look(3), RULE) == []
@@ -177,7 +214,7 @@ def test_the_margins_are_those_of_the_thresholds() -> None:
     assert [round(each.share or 0, 3) for each in found] == [1.5, 1.8, 0.5, 1, 2]
 
 
-levels = st.sampled_from([0.0, 0.2, 0.9, 0.9, 0.9])
+levels = st.sampled_from([0.0, 0.2, SPINS, 0.9, 0.9, 0.9])
 drawn = st.lists(
     st.tuples(
         st.lists(st.tuples(levels, st.integers(1, 60)), min_size=1, max_size=4), st.sampled_from([8, 8, 8, 1])
@@ -186,11 +223,15 @@ drawn = st.lists(
     max_size=5,
 )
 cuts = st.lists(st.integers(1, LENGTH - 1), max_size=3, unique=True)
+FALL: tuple[list[tuple[float, int]], int] = ([(0.9, 40), (0.0, 60)], 8)
+HANG: tuple[list[tuple[float, int]], int] = ([(0.9, 40), (SPINS, 60)], 8)
 EVEN: list[tuple[list[tuple[float, int]], int]] = [([(0.9, 60)], 8)] * 3
 
 
 @example([([(0.9, 40), (0.2, 60)], 8), *EVEN], [80, 90])
 @example([([(0.2, 60), (0.2, 60)], 8), *EVEN], [])
+@example([EVEN[0], FALL, FALL, FALL], [90])
+@example([EVEN[0], HANG, HANG, FALL], [])
 @settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
 @given(drawn, cuts)
 def test_the_alerts_are_those_of_the_plain_judge(
@@ -205,7 +246,9 @@ def test_the_alerts_are_those_of_the_plain_judge(
         by_minute += [0.9] * (LENGTH - len(by_minute))
         of_nodes[f"n{number}"] = by_minute.__getitem__, gpus
         for minute in range(LENGTH):
-            used[f"n{number}", T0 + minute * M] = Minute(60 * gpus, 60 * gpus * by_minute[minute])
+            share = by_minute[minute]
+            active = SPIN_SM if share == SPINS else 0.5 * share
+            used[f"n{number}", T0 + minute * M] = Minute(60 * gpus, 60 * gpus * share, 60 * gpus * active)
     uses(world, "job", range(LENGTH), **of_nodes)
     want, fires = list[tuple[str, int]](), False
     for at_ms in range(T0 + 5 * M, T0 + LENGTH * M + 1, 5 * M):
@@ -215,6 +258,6 @@ def test_the_alerts_are_those_of_the_plain_judge(
         fires = now
     got: list[tuple[str, int]] = []
     for until in [*sorted(cut), LENGTH]:
-        changes = world.look((T0 + until * M - world.since_ms) / HOUR_MS)
+        changes = world.look((T0 + until * M - world.since_ms) / HOUR_MS, NO_SPINNING)
         got += [(status, minute) for _, status, minute in told(changes, RULE)]
     assert got == want

@@ -5,7 +5,7 @@ Ticks and the prices and controls known at them are handed in; nothing is stored
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final
 
@@ -145,9 +145,9 @@ class BurnTracker:
         elif amounts:
             self._amounts.add(job_id)
 
-    def mark_alive(self, job_ids: Iterable[str]) -> None:
+    def mark_alive(self, job_ids: Collection[str]) -> None:
         """Record samples of these jobs that change no cost."""
-        self._changed.update(self._liveness.unheard(job_ids))
+        self._changed.update(self._liveness.changed_by_samples(job_ids))
 
     def restored(self, job_id: str) -> None:
         """Record that the job was restored: which of its rows were written is unknown."""
@@ -391,7 +391,11 @@ class BurnTracker:
             kept = self._dormant.pop(job.id, None)
             self._lacking.discard(job.id)
             curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id)) if kept is None else kept
-        elif self._liveness.is_heard_first(job) or curve.may_stand_otherwise(job):
+        elif (
+            self._liveness.is_heard_first(job)
+            or self._liveness.is_silent_sooner(job, self._profiles[curve.profile])
+            or curve.may_stand_otherwise(job)
+        ):
             self._set_facts(job)
         if curve.is_read(job, controls):
             if curve.tail is not None and tails.prolong(job, curve.tail, self._curves):
@@ -425,6 +429,7 @@ class BurnTracker:
         curve = self._jobs[job.id]
         heard = heard_rows(job, job.timelines(), curve.lines, self._profiles[curve.profile])
         facts = curve.facts
+        self._liveness.store_wait(job, self._profiles[curve.profile])
         curve.mark_paced(job, stands=any(each.rule in _BY_PROGRESS for each in heard))
         self._curves.set_facts(job.id, (*facts.rows, *heard), facts.deadline_ms, curve.profile, curve.turn)
 

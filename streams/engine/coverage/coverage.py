@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class JobMinutes(NamedTuple):
     sampled_ms: I64
     productive_ms: I64
     memory_mib: I64
+    #: The productive time, and none where multiprocessors are sampled and hardly active in it: a kernel waits.
+    at_work_ms: I64
 
 
 class UsageRows(NamedTuple):
@@ -69,6 +71,8 @@ class UsageRows(NamedTuple):
     power_w_max: I64
 
 
+#: Of busy time multiprocessors are active for more than this part.
+_ACTIVE_PARTS: Final = 10
 _NUMBER = attrgetter("number")  # of a holder
 # Cells merged by one kernel call, about a tenth of a second.
 _CELLS_PER_CALL = 50_000_000
@@ -340,12 +344,14 @@ class Coverage:
         holders = [holder.number for holder in self._names.of_job(job_id)]
         usage = self.usage(self.rows_of(holders, lo, hi))
         nodes, node = np.unique(usage.holder, return_inverse=True)
-        sampled_ms, productive_ms, memory_mib = np.zeros((3, len(nodes), hi - lo), np.int64)
+        sampled_ms, productive_ms, memory_mib, at_work_ms = np.zeros((4, len(nodes), hi - lo), np.int64)
         place = node, usage.minute - lo  # of each row: a holder has one of a minute
         sampled_ms[place] = 1000 * usage.sampled_gpu_s
         productive_ms[place] = usage.productive_gpu_ms
         memory_mib[place] = usage.memory_used_mib_max
-        return JobMinutes(sampled_ms, productive_ms, memory_mib)
+        waits = (usage.sm_sampled_gpu_s > 0) & (_ACTIVE_PARTS * usage.sm_gpu_ms <= usage.productive_gpu_ms)
+        at_work_ms[place] = np.where(waits, 0, usage.productive_gpu_ms)
+        return JobMinutes(sampled_ms, productive_ms, memory_mib, at_work_ms)
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

@@ -11,6 +11,8 @@ from streams.engine.rules.lineage import DONE
 from streams.engine.state.dimensions import AlertDimensions
 
 FLEET: Final = "fleet"
+#: The name of what a rule about all nodes is about.
+ALL_NODES: Final = "nodes"
 JOB: Final = "job"
 #: After a failure or preemption the next attempt may come so much later.
 NEXT_ATTEMPT_MS: Final = 600_000

@@ -124,4 +124,5 @@ RULE: Final = HourlyRule(
     operator="nodes",
     finding=finding,
     margins=margins,
+    inhibited_by=("unallocated",),
 )

@@ -26,6 +26,7 @@ from streams.engine.rules.idle_gpus import (
     FALLEN_RATIO,
     LAG_MINUTES,
     LOOKBACK_MINUTES,
+    SPINNING_FROM_RATIO,
     WORKED_MINUTES,
     WORKED_RATIO,
     has_fallen,
@@ -296,6 +297,10 @@ def _fallen(
         return None
     usage = coverage.job_minutes(job.id, until - LOOKBACK_MINUTES, until)
     sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
+    # Ranks that wait for one that is gone are busy and do nothing. Where all are, `spinning` tells of it.
+    are_some = productive_ms < SPINNING_FROM_RATIO * sampled_ms
+    by_node = np.where(are_some, usage.at_work_ms, usage.productive_ms)
+    productive_ms = by_node.sum(axis=0)
     begin = _first_of_run(sampled_ms, productive_ms, FALLEN_RATIO)
     if begin is None:
         return None
@@ -303,7 +308,7 @@ def _fallen(
     if _works_since_ms(curves, job, until_ms) > from_ms:
         return None
     before = slice(max(begin - WORKED_MINUTES, 0), begin)
-    of_node = usage.sampled_ms[:, begin:].sum(axis=1), usage.productive_ms[:, begin:].sum(axis=1)
+    of_node = usage.sampled_ms[:, begin:].sum(axis=1), by_node[:, begin:].sum(axis=1)
     return Fallen(
         minutes=LOOKBACK_MINUTES - begin,
         worked_before=bool(

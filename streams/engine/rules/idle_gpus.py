@@ -39,6 +39,8 @@ COVERED_RATIO: Final = 0.5
 #: GPUs whose share of work is below the first have fallen to nothing; they worked, if it was at least the second.
 FALLEN_RATIO: Final = 0.02
 WORKED_RATIO: Final = 0.5
+#: `spinning` is about GPUs of which this share is busy.
+SPINNING_FROM_RATIO: Final = 0.9
 WORKED_MINUTES: Final = 10
 #: GPUs idle for longer than in their phases before, between times of work, by this factor, in halves.
 LONGEST_HALVES: Final = 3
@@ -238,4 +240,5 @@ RULE: Final = JobRule(
     goes_on="all",
     usual_by="length",
     waste=_waste,
+    inhibited_by=("straggler",),
 )

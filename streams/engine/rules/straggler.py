@@ -1,7 +1,8 @@
 """`straggler`: some of a job's nodes do far less than the others, which wait for them.
 
 What the GPUs of each node did in each five minutes is handed in. Only nodes with the same number of sampled GPUs are compared: a head or a
-reader of data is another kind of node. Nodes that never worked as the others may have another part in the job.
+reader of data is another kind of node. Nodes that never worked as the others may have another part in the job. Where one node works and most
+of them stand still, or spin, it is they that are told of: the one may be what they wait for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
+from streams.engine.rules import spinning
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, short_instant, unheeded
@@ -50,11 +52,20 @@ FIGURE_SLOTS: Final = 3
 _SHOWN: Final = 50
 
 
+#: What a node that spins does, by the rule about jobs that do.
+SPINS: Final = {name: each.default for name, each in spinning.RULE.thresholds.items()}
+
+
 class NodeUse(NamedTuple):
-    """What the GPUs of a node did in a slot: sampled and productive GPU-time, in ms."""
+    """What the GPUs of a node did in a slot: GPU-time in ms, sampled, and of it busy or active; the most power of one of them."""
 
     sampled_ms: int
     productive_ms: int
+    sm_sampled_ms: int = 0
+    sm_ms: int = 0
+    tensor_sampled_ms: int = 0
+    tensor_ms: int = 0
+    power_w: int = 0  # 0: not sampled
 
     @property
     def ratio(self) -> float:
@@ -65,6 +76,17 @@ class NodeUse(NamedTuple):
     def gpus(self) -> int:
         """How many GPUs were sampled, about."""
         return round(self.sampled_ms / SLOT_MS)
+
+    def at_work(self, most_power_w: int) -> NodeUse:
+        """The same, without what was busy and did nothing; `most_power_w`: of a GPU of any node."""
+        use = spinning.MinuteUse(*self)
+        if not use.is_busy or not use.is_inactive(SPINS):
+            return self
+        if use.power_w and most_power_w:
+            spins = use.power_w <= SPINS["power_ratio"] * most_power_w
+        else:
+            spins = use.has_activity
+        return self._replace(productive_ms=0) if spins else self
 
 
 #: By node.
@@ -80,11 +102,12 @@ class Uneven(NamedTuple):
     slow_ratio: float
     others_ratio: float
     worked_before: bool
+    are_most: bool = False  # more than half of the nodes: they stand still
 
     @property
     def is_waited_for(self) -> bool:
         """Whether the others wait for them: they have the same part in the job, and work."""
-        return self.worked_before and self.slow_ratio >= WORKS_RATIO
+        return self.worked_before and self.slow_ratio >= WORKS_RATIO and not self.are_most
 
     def waste_nano(self, slow_nano: int, others_nano: int) -> int:
         """What is wasted of what both are paid: the time for which the others wait, or what the slow ones do not do."""
@@ -98,23 +121,40 @@ class SlotNodes(NamedTuple):
     peers: SlotUse
     slow: frozenset[str]
     works: bool
+    are_most: bool = False  # those that did less, of what nodes do without spinning
 
 
 _NO_NODES: Final = SlotNodes({}, frozenset(), works=False)
 
 
 def slot_nodes(use: SlotUse, of: Mapping[str, float]) -> SlotNodes:
-    """Compare the nodes of a slot; where the usual one does little, none is slow."""
+    """Compare the nodes of a slot; where none works, none is slow."""
     sizes = Counter(each.gpus for each in use.values())
     usual_size = max(sizes, key=lambda gpus: (sizes[gpus], gpus), default=0)
     peers = {node: each for node, each in use.items() if each.gpus == usual_size}
     if len(peers) < 2:
         return _NO_NODES
-    usual = sorted(each.ratio for each in peers.values())[len(peers) // 2]
-    if usual < of["others_ratio"]:
-        return SlotNodes(peers, frozenset(), works=False)
+    slow = _slow(peers, _usual(peers), of)
+    if slow:
+        return SlotNodes(peers, slow, works=True)
+    most_power_w = max(each.power_w for each in peers.values())
+    at_work = {node: each.at_work(most_power_w) for node, each in peers.items()}
+    slow = _slow(at_work, max(each.ratio for each in at_work.values()), of)
+    if 2 * len(slow) > len(peers):
+        return SlotNodes(at_work, slow, works=True, are_most=True)
+    return SlotNodes(peers, frozenset(), works=_usual(peers) >= of["others_ratio"])
+
+
+def _usual(peers: SlotUse) -> float:
+    return sorted(each.ratio for each in peers.values())[len(peers) // 2]
+
+
+def _slow(peers: SlotUse, usual: float, of: Mapping[str, float]) -> frozenset[str]:
+    """The nodes that do far less than what is usual; none where that is little."""
     limit = of["share_of_others"] * usual
-    return SlotNodes(peers, frozenset(node for node, each in peers.items() if each.ratio < limit), works=True)
+    if usual < of["others_ratio"]:
+        return frozenset()
+    return frozenset(node for node, each in peers.items() if each.ratio < limit)
 
 
 class JobSlots:
@@ -130,7 +170,7 @@ class JobSlots:
 
     def uneven(self, last: int) -> Uneven | None:
         """The nodes that have been slow for so long, up to the slot `last`; None: there are none."""
-        peers, slow, _ = self._at(last)
+        peers, slow, _, are_most = self._at(last)
         begins = {node: self._begin(node, last) for node in sorted(slow)}
         worked = {node: self._worked(node, begin) for node, begin in begins.items()}
         found = [
@@ -144,6 +184,7 @@ class JobSlots:
         if 2 * (last - begin + 1) < LONGEST_HALVES * self._longest_before(begin):
             return None
         worked_before = all(worked[node] for node in found)
+        are_most = are_most and 2 * len(found) > len(peers)
         is_one = len(found) == 1 and len(peers) >= FEW_NODES
         if not (worked_before or is_one or len(found) * ONE_IN <= len(peers)):
             return None
@@ -156,6 +197,7 @@ class JobSlots:
             _ratio(each[node] for each in figures for node in found if node in each),
             _ratio(each[node] for each in figures for node in others if node in each),
             worked_before,
+            are_most,
         )
 
     def _at(self, number: int) -> SlotNodes:
@@ -202,6 +244,13 @@ def finding(
     more = len(uneven.slow) - 1
 
     def said(at_most: int) -> str:
+        if uneven.are_most:
+            nodes = f"{len(uneven.slow)} of {len(uneven.slow) + uneven.others} nodes stand still"
+            works = "the other one works" if uneven.others == 1 else "the others work"
+            return (
+                f"{short(job, at_most)}: {nodes} since {short_instant(uneven.since_ms, at_ms)} UTC, {works};"
+                f" {rounded_usd(waste_nano)}/h unused; look what its ranks wait for, restart it, else {unheeded(waste_nano, at_ms)}"
+            )
         node = f"node {short(uneven.slow[0], at_most)}" + (f" and {more} more" if more else "")
         since = f"since {short_instant(uneven.since_ms, at_ms)} UTC"
         others = (
@@ -258,8 +307,8 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds=(
         "some of its nodes worked as the others before, and have done less than half of what the others do in"
-        " each five minutes of the last 30 (60 for a job of two or three nodes). $1/h or more are wasted. It "
-        "ends when none has for 10 min"
+        " each five minutes of the last 30 (60 for a job of two or three nodes): a few that the others wait for, or"
+        " most of them, which wait. $1/h or more are wasted. It ends when none has for 10 min"
     ),
     runbook="runbook.md#slow-nodes",
     yields_to=("stalled", "idle_gpus", "slow_progress", "spinning"),

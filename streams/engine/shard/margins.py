@@ -100,6 +100,8 @@ def _forget_after(job: JobState, at_ms: int) -> None:
     job.set_times(job.first_ms, job.last_ms, job.heard_ms if job.heard_ms <= at_ms else BEGINNING_MS)
     job.pace = None if job.pace is not None and job.pace.last_ms > at_ms else job.pace
     job.laps = None if job.laps is not None and job.laps.newest[0] > at_ms else job.laps
+    heartbeats = job.heartbeats
+    job.heartbeats = None if heartbeats is not None and heartbeats.newest_ms > at_ms else heartbeats
     job.note_usage()
     job.forget_derived()
 

@@ -12,6 +12,7 @@ from schemas.events import JobEvent, NodeEvent
 from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.heartbeats import Heartbeats
 from streams.engine.state.hour_measures import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobState
@@ -68,6 +69,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     measures: list[Measure] = []
     pace: ProgressPace | None = None
     laps: ProgressLaps | None = None
+    heartbeats: Heartbeats | None = None
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -122,6 +124,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         measures=job.measures.dump(),
         pace=job.pace,
         laps=job.laps,
+        heartbeats=job.heartbeats,
     )
 
 
@@ -134,7 +137,7 @@ def load_job(blob: JobBlob) -> JobState:
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME
     job.measures.load(blob.measures)
-    job.pace, job.laps = blob.pace, blob.laps
+    job.pace, job.laps, job.heartbeats = blob.pace, blob.laps, blob.heartbeats
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled

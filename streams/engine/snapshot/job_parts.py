@@ -15,6 +15,7 @@ from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.changes import OwedHour
+from streams.engine.state.heartbeats import Heartbeats
 from streams.engine.state.hour_measures import MinuteUsage
 from streams.engine.state.job import JobState
 from streams.engine.state.laps import ProgressLaps
@@ -64,6 +65,7 @@ class JobPart(msgspec.Struct, array_like=True):
     measures: list[Measure] = []
     pace: ProgressPace | None = None
     laps: ProgressLaps | None = None
+    heartbeats: Heartbeats | None = None
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
@@ -145,6 +147,7 @@ def dump_part(job: JobState, flags: int) -> JobPart:
         measures=job.measures.dump(),
         pace=job.pace,
         laps=job.laps,
+        heartbeats=job.heartbeats,
     )
     job.mark_saved()
     return part
@@ -190,7 +193,7 @@ def apply_part(job: JobState, part: JobPart) -> None:
     job.set_times(part.first_ms, part.last_ms, part.heard_ms)
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     job.measures.load(part.measures)
-    job.pace, job.laps = part.pace, part.laps
+    job.pace, job.laps, job.heartbeats = part.pace, part.laps, part.heartbeats
     for each in part.attempts:
         for event in each.events:
             job.measures.add(event)

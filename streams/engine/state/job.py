@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
 from streams.engine.state.attempt import AttemptState, names_nothing
+from streams.engine.state.heartbeats import Heartbeats, next_heartbeats
 from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.state.laps import ProgressLaps, next_laps
@@ -82,6 +83,7 @@ class JobState:
         "booked_as_of_ms",
         "booked_dimensions",
         "booked_time",
+        "heartbeats",
         "id",
         "is_redone",
         "laps",
@@ -99,6 +101,7 @@ class JobState:
         self.measures = Measures()
         self.pace: ProgressPace | None = None  # of its progress; None: it reported none
         self.laps: ProgressLaps | None = None  # likewise
+        self.heartbeats: Heartbeats | None = None  # None: it sent none
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
         # Those that have samples or amounts, beside or instead of events.
@@ -225,6 +228,7 @@ class JobState:
         An event that only shows that the attempt is alive changes nothing once anything else is known, and is not
         stored.
         """
+        self.heartbeats = next_heartbeats(self.heartbeats, event)
         if event.progress or self.pace is not None:
             self.pace = next_pace(self.pace, event, self.measures.progress_of(event.attempt))
             known = self.attempts.get(event.attempt)

@@ -12,17 +12,26 @@ from streams.worker.ledger_judges.held_jobs_sql import IN, PAID_JOBS
 #: Slots end so long before whole five minutes, as samples come late.
 _SLOT: Final = f"intDiv(toInt64(toUnixTimestamp(minute)) + {LAG_MS // 1000}, {SLOT_MS // 1000}) AS slot"
 _WHAT_JOBS: Final = "JOBS"
+_USE: Final = """sum(sampled_gpu_s) * 1000 AS sampled_ms, sum(productive_gpu_ms) AS productive_ms,
+    sum(sm_sampled_gpu_s) * 1000 AS sm_sampled_ms, sum(sm_gpu_ms) AS sm_ms,
+    sum(tensor_sampled_gpu_s) * 1000 AS tensor_sampled_ms, sum(tensor_gpu_ms) AS tensor_ms, max(power_w_max) AS power_w"""
+#: Of some GPUs in some time: they were busy, and neither multiprocessors nor tensor cores did anything, as far as these are sampled.
+_INACTIVE: Final = f"""productive_ms >= {spinning.BUSY_RATIO} * sampled_ms AND sm_ms <= {{sm_ratio:Float64}} * sm_sampled_ms
+        AND tensor_ms <= {{tensor_ratio:Float64}} * tensor_sampled_ms"""
+#: As far as all of it says: that is known by activity, or else by power.
+_BY_WHICH: Final = "(max(sm_sampled_ms) + max(tensor_sampled_ms) > 0 OR min(power_w) <= {power_ratio:Float64} * max(power_w))"
 _OF_NODE: Final = f"""
-SELECT job_id, attempt, node, {_SLOT}, sum(sampled_gpu_s) * 1000 AS sampled_ms, sum(productive_gpu_ms) AS productive_ms
+SELECT job_id, attempt, node, {_SLOT}, {_USE}
 FROM job_usage_minutes FINAL PREWHERE {IN} AND {_WHAT_JOBS} WHERE sampled_gpu_s > 0 AND {USERS_JOBS}
 GROUP BY job_id, attempt, node, slot"""
 
-#: The slots of attempts in which a node did less than a share of what another one did.
+#: The slots of attempts in which a node did less than a share of what another one did, or was busy and did nothing.
 UNEVEN: Final = f"""
 SELECT job_id, slot FROM ({_OF_NODE.replace(_WHAT_JOBS, PAID_JOBS)})
 GROUP BY job_id, attempt, slot
 HAVING max(productive_ms / sampled_ms) >= {{others_ratio:Float64}}
-    AND min(productive_ms / sampled_ms) < {{share_of_others:Float64}} * max(productive_ms / sampled_ms)"""
+    AND (min(productive_ms / sampled_ms) < {{share_of_others:Float64}} * max(productive_ms / sampled_ms)
+        OR (countIf({_INACTIVE}) BETWEEN 1 AND count() - 1 AND {_BY_WHICH}))"""
 
 #: What the nodes of these jobs did in each slot.
 BY_NODE: Final = _OF_NODE.replace(_WHAT_JOBS, "job_id IN {jobs:Array(String)}")
@@ -77,9 +86,7 @@ WHERE rule = {rule:String} AND started >= fromUnixTimestamp64Milli({from_ms:Int6
     AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"""
 
 _BY_MINUTE: Final = f"""
-SELECT job_id, attempt, intDiv(toInt64(toUnixTimestamp(minute)), 60) AS number, sum(sampled_gpu_s) * 1000 AS sampled_ms,
-    sum(productive_gpu_ms) AS productive_ms, sum(sm_sampled_gpu_s) * 1000 AS sm_sampled_ms, sum(sm_gpu_ms) AS sm_ms,
-    sum(tensor_sampled_gpu_s) * 1000 AS tensor_sampled_ms, sum(tensor_gpu_ms) AS tensor_ms, max(power_w_max) AS power_w
+SELECT job_id, attempt, intDiv(toInt64(toUnixTimestamp(minute)), 60) AS number, {_USE}
 FROM job_usage_minutes FINAL PREWHERE {IN} AND {_WHAT_JOBS} WHERE sampled_gpu_s > 0 AND {USERS_JOBS}
 GROUP BY job_id, attempt, number"""
 
@@ -87,9 +94,8 @@ GROUP BY job_id, attempt, number"""
 INACTIVE: Final = f"""
 SELECT job_id FROM ({_BY_MINUTE.replace(_WHAT_JOBS, PAID_JOBS)})
 GROUP BY job_id
-HAVING countIf(productive_ms >= {spinning.BUSY_RATIO} * sampled_ms AND sm_ms <= {{sm_ratio:Float64}} * sm_sampled_ms
-        AND tensor_ms <= {{tensor_ratio:Float64}} * tensor_sampled_ms) >= {{minutes:Float64}}
-    AND (max(sm_sampled_ms) + max(tensor_sampled_ms) > 0 OR min(power_w) <= {{power_ratio:Float64}} * max(power_w))"""
+HAVING countIf({_INACTIVE}) >= {{minutes:Float64}}
+    AND {_BY_WHICH}"""
 
 #: What the GPUs of these jobs did in each minute.
 BY_MINUTE: Final = _BY_MINUTE.replace(_WHAT_JOBS, "job_id IN {jobs:Array(String)}")

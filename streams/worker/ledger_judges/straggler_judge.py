@@ -20,6 +20,7 @@ from streams.engine.rules.straggler import (
     LOOKBACK_SLOTS,
     NAME,
     SLOT_MS,
+    SPINS,
     JobSlots,
     NodeUse,
     Uneven,
@@ -82,6 +83,7 @@ class StragglerJudge:
             "to_ms": instants[-1] - LAG_MS,
             "others_ratio": of.thresholds["others_ratio"],
             "share_of_others": of.thresholds["share_of_others"],
+            **{name: SPINS[name] for name in ("sm_ratio", "tensor_ratio", "power_ratio")},
         }
         slots: dict[str, set[int]] = {}
         for row in rows_of(self._store.query(job_use_sql.UNEVEN, bound)):
@@ -97,7 +99,7 @@ class StragglerJudge:
             if row["attempt"] > attempt:
                 attempt, nodes = row["attempt"], {}
             if row["attempt"] == attempt:
-                nodes[row["node"]] = NodeUse(row["sampled_ms"], row["productive_ms"])
+                nodes[row["node"]] = NodeUse(*(row[name] for name in NodeUse._fields))
             of_job[row["slot"]] = attempt, nodes
         return {
             job_id: {slot: nodes for slot, (_, nodes) in of_job.items()} for job_id, of_job in found.items()

@@ -19,7 +19,7 @@ from streams.engine.ledger_rules.subject import ALL_NODES, FLEET
 from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, PAGE, is_above
-from streams.engine.rules.shared_cause import PRICE, STANDSTILL_RULES, of_standstill, parts_of
+from streams.engine.rules.shared_cause import PRICE, STANDSTILL_RULES, SWEEP, of_standstill, parts_of
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
@@ -37,6 +37,8 @@ _MINUTE_WAIT_MS: Final = 30_000
 PRICE_SURE_MS: Final = 2 * MINUTE_MS
 #: A ticket about a job that stands still waits for those of other jobs of its cluster, which are looked at in turns of 5 min.
 _STANDSTILL_WAITS: Final = 36
+#: And one about a job of a sweep for those of its other jobs: where they all hang, that may be found in different turns.
+_SWEEP_WAITS: Final = 12
 #: An alert about a run that began earlier is not looked for.
 _LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
@@ -140,7 +142,11 @@ def covered(
 
 def is_of_price(alert: Alert) -> bool:
     """Whether a price explains it."""
-    return bool(alert.shared_cause) and parts_of(alert.shared_cause)[0] == PRICE
+    return _is_of(PRICE, alert)
+
+
+def _is_of(kind: str, alert: Alert) -> bool:
+    return bool(alert.shared_cause) and parts_of(alert.shared_cause)[0] == kind
 
 
 def wait_of(alert: Alert, wait_ms: int, *, for_cluster: bool = True) -> int:
@@ -151,6 +157,8 @@ def wait_of(alert: Alert, wait_ms: int, *, for_cluster: bool = True) -> int:
     stands = for_cluster and alert.rule in STANDSTILL_RULES
     if stands and alert.severity != PAGE:
         return _STANDSTILL_WAITS * wait_ms
+    if alert.rule in STANDSTILL_RULES and alert.severity != PAGE and _is_of(SWEEP, alert):
+        return _SWEEP_WAITS * wait_ms
     is_by_minute = is_of_price(alert) or _about_runs(inhibitors_of(alert.rule)) or stands
     return max(wait_ms, min(_MINUTE_WAITS * wait_ms, _MINUTE_WAIT_MS)) if is_by_minute else wait_ms
 

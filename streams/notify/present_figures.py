@@ -12,7 +12,7 @@ from schemas.durations import MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.outlook import CURRENT_MS, sentence_of
-from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd
+from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd, span
 from streams.engine.rules.rule import JOB
 from streams.notify.history import StoredDeliveries
 from streams.notify.store_faults import DeliveryFaults
@@ -58,8 +58,10 @@ def _present(alert: Alert, row: Alert | None, rates: Mapping[str, int], now_ms: 
     if row is not None and row.status == FIRING and row.held_ms > alert.held_ms:
         fields = ("ratio", "usd_nano_per_hour", "expected_nano_per_hour", "cost_nano", "summary", "held_ms")
         alert = msgspec.structs.replace(alert, **{name: getattr(row, name) for name in fields})
+    if now_ms - alert.held_ms <= CURRENT_MS:
+        return alert  # it says what is now
+    firing = f"firing for {span((now_ms - alert.started_ms) // MINUTE_MS * MINUTE_MS)}"
     rate_nano = rates.get(alert.subject_name) if alert.subject_kind == JOB else None
-    if rate_nano is None or now_ms - alert.held_ms <= CURRENT_MS:
-        return alert  # it says what is now, or nobody knows
-    said = f"{sentence_of(alert).past()}; pays {rounded_usd(rate_nano)}/h now"
+    pays = "" if rate_nano is None else f", pays {rounded_usd(rate_nano)}/h now"
+    said = f"{sentence_of(alert).past()}; {firing}{pays}"
     return msgspec.structs.replace(alert, summary=said) if len(said) <= SENTENCE_AT_MOST else alert

@@ -336,7 +336,7 @@ def test_seven_of_eight_nodes_that_wait_for_one_are_one_page(
     assert minute <= at <= minute + 10
     ((alert,)) = [each for each in story.alerts if each.messages]
     assert alert.severity == "page"
-    assert "7 of 8 nodes stand still since 10:" in alert.summary
+    assert "7 of 8 nodes stand still since 09:58 UTC" in alert.summary
 
 
 def test_one_rank_of_64_that_spins_is_a_page_within_twenty_minutes(tmp_path: Path) -> None:
@@ -381,3 +381,13 @@ def test_a_node_that_is_forgotten_beside_much_that_is_unused_is_told_by_its_name
         story.put("jobs", 0, job_id=f"j{number}", type="scaled", gpu_count=4, nodes={f"n{number}": 4})
     story.put("jobs", 700, job_id="other", type="queued")
     assert [rule for rule, _, _ in story.told(tmp_path)] == ["unallocated", "forgotten_node"]
+
+
+def test_trials_of_a_sweep_that_hang_at_one_time_are_one_message(tmp_path: Path) -> None:
+    story = Story()
+    for number in range(5):
+        about = {"experiment": "lr-sweep", "gpu_count": 8}
+        story.start(0, f"trial-{number}", f"n{number}", **about)
+        story.lives(f"trial-{number}", range(60), f"n{number}", 0.9)
+        story.lives(f"trial-{number}", range(60, 240), f"n{number}", 0.0)
+    assert [rule for rule, _, _ in story.told(tmp_path)] == ["incident"]

@@ -31,7 +31,8 @@ def test_the_newest_row_and_the_rate_of_now_are_said() -> None:
         there.store.insert(BURN_RATES, rows(BURN_RATES, *found), "rates")
         await there.work(REPEAT_MS)
         text = str(there.sender.sent[-1].body)
-        assert "j burns $9.00/h: 64 GPUs; stop it; pays $448/h now" in text
+        assert "j burns $9.00/h: 64 GPUs; stop it; firing for 4 h" in text
+        assert ", pays $448/h now" in text
         assert "k burns $70/h: 80 GPUs; stop it" in text
         assert MORE not in text
         assert len(there.sender.sent) == 2

@@ -51,6 +51,7 @@ def test_a_running_job_that_is_not_heard_of() -> None:
     lines = [
         price("p", "2"),
         job("j", "started", T0, gpu_count=8),
+        job("j", "heartbeat", T0 + 4 * M),
         job("j", "heartbeat", T0 + 5 * M),
         job("j", "suspended", T0 + 20 * M),
         job("j", "resumed", T0 + 40 * M),

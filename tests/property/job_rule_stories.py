@@ -222,11 +222,9 @@ def falling(rng: random.Random) -> list[Line]:
                 for node, util in zip(("f1", "f2"), values, strict=True):
                     if rng.random() < 0.97:
                         use = dict.fromkeys(("0", "1") if rng.random() < 0.9 else ("0",), util)
-                        waits = (
-                            {"sm_ratio": 0.5 * util if values is utils else spins}
-                            if spins is not None
-                            else {}
-                        )
+                        waits = {}
+                        if spins is not None:
+                            waits["sm_ratio"] = [0.5 * util if values is utils else spins] * len(use)
                         lines.append(gpu("f", at_ms, every_ms, use, node=node, purchase=purchase, **waits))
     if rng.random() < 0.3:
         lines.append(job("f", rng.choice(("suspended", "completed")), at_ms - 7 * M))

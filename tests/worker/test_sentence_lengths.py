@@ -118,7 +118,7 @@ def histories() -> Iterator[list[Line]]:
     yield [start, network(JOB, BEGIN_MS + 30 * M, M, bytes=10**14, **ways), end]
     yield [
         job(JOB, "started", BEGIN_MS, **about, deadline_ms=BEGIN_MS + M),
-        job(JOB, "heartbeat", BEGIN_MS + M),
+        *(job(JOB, "heartbeat", BEGIN_MS + minute * M, id=f"b{minute}") for minute in (1, 42)),
         end,
     ]
     yield [job(JOB, "started", BEGIN_MS, **about | {"purchase": "reserved"}), end]

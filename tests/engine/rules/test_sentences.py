@@ -217,7 +217,7 @@ def test_idle_gpus_say_how_many_and_how_little() -> None:
 def test_silence_says_for_how_long() -> None:
     told = sentences(
         job("run-1", "started", T0, gpu_count=1, purchase="spot"),
-        job("run-1", "heartbeat", T0 + M),
+        *(job("run-1", "heartbeat", T0 + minute * M) for minute in (1, 2)),
         job("other", "queued", T0 + HOUR_MS),
     )
     assert (

@@ -2,7 +2,7 @@
 
 What the GPUs of each node did in each five minutes is handed in. Only nodes with the same number of sampled GPUs are compared: a head or a
 reader of data is another kind of node. Nodes that never worked as the others may have another part in the job. Where one node works and most
-of them stand still, or spin, it is they that are told of: the one may be what they wait for.
+of them stand still, or spin, the alert is about those: the one may be what they wait for.
 """
 
 from __future__ import annotations

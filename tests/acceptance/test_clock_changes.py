@@ -55,8 +55,10 @@ def test_a_budget_of_a_day_has_the_hours_of_that_day(
 ) -> None:
     budget = {"kind": "budget", "name": "day", "team": "vision", "usd": usd, "per": "day", "time_zone": ZONE}
     found = fired(tmp_path, begin, (-1, "controls", budget), started(0), last(26))
-    whole = [hours for rule, hours, alert in found if rule == "budget_used" and "100" in alert.summary]
-    assert whole == ([] if at is None else [at])
+    whole = [
+        hours for rule, hours, alert in found if rule == "budget_used" and "has used up" in alert.summary
+    ]
+    assert whole == pytest.approx([] if at is None else [at + 1 / 60])
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,13 @@ AUTUMN, SPRING = "2025-10-25T22:00", "2026-03-28T23:00"
 Said = tuple[float, str, dict[str, Any]]
 
 
+def ms(begin: str) -> int:
+    return round(datetime.fromisoformat(begin).replace(tzinfo=UTC).timestamp() * 1000)
+
+
 def fired(directory: Path, begin: str, *said: Said) -> list[tuple[str, float, FiredAlert]]:
     """(rule, hours after the beginning, alert) of each alert of a replay; times of events are hours after it, too."""
-    begin_ms = round(datetime.fromisoformat(begin).replace(tzinfo=UTC).timestamp() * 1000)
+    begin_ms = ms(begin)
     price = {"sku": "h100", "component": "gpu", "usd": "2.5", "per": "gpu_hour", "gpu_type": "H100"}
     events = []
     for number, (hours, topic, value) in enumerate([(-30, "prices", {**price, "effective_ms": 0}), *said]):
@@ -93,7 +97,8 @@ def test_a_silence_until_six_ends_at_six_by_the_clock_of_that_night(
 def test_a_rate_planned_until_six_ends_at_six_by_the_clock_of_that_night(
     tmp_path: Path, begin: str, planned_until: float
 ) -> None:
-    plan = {"kind": "plan", "name": "nightly", "team": "vision", "hours": "22:00-06:00", "time_zone": ZONE}
+    plan = {"kind": "planned", "name": "nightly", "team": "vision", "hours": "22:00-06:00", "time_zone": ZONE}
+    plan |= {"from_ms": ms(begin) - 48 * HOUR_MS, "until_ms": ms(begin) + 48 * HOUR_MS}
     grows = (-0.5, "jobs", {"job_id": "train", "type": "scaled", "gpu_count": 80})
     said = (-3, "controls", {**plan, "usd_per_hour": "200"}), started(-2, expected_usd_per_hour="20"), grows
     burns = [hours for rule, hours, _ in fired(tmp_path, begin, *said, last(10)) if rule.startswith("burn")]

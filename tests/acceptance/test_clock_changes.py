@@ -97,7 +97,13 @@ def test_a_silence_until_six_ends_at_six_by_the_clock_of_that_night(
 def test_a_rate_planned_until_six_ends_at_six_by_the_clock_of_that_night(
     tmp_path: Path, begin: str, planned_until: float
 ) -> None:
-    plan = {"kind": "planned", "name": "nightly", "team": "vision", "hours": "22:00-06:00", "time_zone": ZONE}
+    plan: dict[str, Any] = {
+        "kind": "planned",
+        "name": "nightly",
+        "team": "vision",
+        "hours": "22:00-06:00",
+        "time_zone": ZONE,
+    }
     plan |= {"from_ms": ms(begin) - 48 * HOUR_MS, "until_ms": ms(begin) + 48 * HOUR_MS}
     grows = (-0.5, "jobs", {"job_id": "train", "type": "scaled", "gpu_count": 80})
     said = (-3, "controls", {**plan, "usd_per_hour": "200"}), started(-2, expected_usd_per_hour="20"), grows

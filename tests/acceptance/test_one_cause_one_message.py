@@ -391,3 +391,19 @@ def test_trials_of_a_sweep_that_hang_at_one_time_are_one_message(tmp_path: Path)
         story.lives(f"trial-{number}", range(60), f"n{number}", 0.9)
         story.lives(f"trial-{number}", range(60, 240), f"n{number}", 0.0)
     assert [rule for rule, _, _ in story.told(tmp_path)] == ["incident"]
+
+
+def test_nodes_that_spin_by_their_power_beside_some_that_work_are_one_page(tmp_path: Path) -> None:
+    story = Story()
+    nodes = {f"n{number}": 8 for number in range(8)}
+    story.start(0, "hangs", "n0", gpu_count=64, nodes=nodes)
+    for minute in range(0, 240, 2):
+        for number, node in enumerate(nodes):
+            use, power_w = (1.0, 150) if minute >= 120 and number >= 3 else (0.92, 620)
+            gpus = [str(gpu) for gpu in range(8)]
+            sample = {"node": node, "interval_ms": 2 * MINUTE_MS, "gpus": gpus, "util_ratio": [use] * 8}
+            story.put("gpu", minute + 2, job_id="hangs", power_w=[power_w] * 8, **sample)
+    ((rule, _, minute),) = story.told(tmp_path)
+    assert rule == "straggler"
+    assert minute <= 165
+    assert "5 of 8 nodes stand still since" in story.alerts[0].summary

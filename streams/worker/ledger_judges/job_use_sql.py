@@ -31,7 +31,7 @@ SELECT job_id, slot FROM ({_OF_NODE.replace(_WHAT_JOBS, PAID_JOBS)})
 GROUP BY job_id, attempt, slot
 HAVING max(productive_ms / sampled_ms) >= {{others_ratio:Float64}}
     AND (min(productive_ms / sampled_ms) < {{share_of_others:Float64}} * max(productive_ms / sampled_ms)
-        OR (countIf({_INACTIVE}) BETWEEN 1 AND count() - 1 AND {_BY_WHICH}))"""
+        OR (countIf({_INACTIVE}) > 0 AND count() > 1 AND {_BY_WHICH}))"""
 
 #: What the nodes of these jobs did in each slot.
 BY_NODE: Final = _OF_NODE.replace(_WHAT_JOBS, "job_id IN {jobs:Array(String)}")

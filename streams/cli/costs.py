@@ -15,7 +15,7 @@ from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
 from streams.costs.answer import cost_steps
-from streams.costs.driver_cells import driver_rows, driver_sql
+from streams.costs.driver_cells import driver_steps
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
 from streams.costs.request import (
@@ -128,9 +128,7 @@ def costs(
             (left_out,) = store.records(sql, **bound)
         causes = None
         if request.drivers:
-            sql, bound = driver_sql(request)
-            answer = store.ask(sql, **bound)
-            causes = driver_rows(request, answer.names, list(answer.rows()))
+            causes = store.answered(driver_steps(request))
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
     sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
+from streams.costs.kept_jobs import KeptJobs
 
 #: Rows of a page: with long names these are some 30 MB.
 PAGE_ROWS: Final = 100_000
@@ -42,6 +43,13 @@ _PARTS: Final = {
     "<users>": USERS_JOBS,
     "<minutes of span>": _SPAN.replace("TIME", "minute"),
     "<hours of span>": _SPAN.replace("TIME", "hour"),
+    "<sums>": """toInt64(sumIf(cost_usd, component IN ('gpu', 'compute', 'network', 'storage')) * 1000000000) AS usd_nano,
+    toInt64(toInt128(sumIf(quantity, component = 'gpu'))) AS gpu_milli_ms,
+    toInt64(sumIf(cost_usd, component = 'license') * 1000000000) AS license_nano,
+    toInt64(sumIf(cost_usd, component = 'labor') * 1000000000) AS labor_nano,
+    toInt64(sumIf(cost_usd, component IN ('overhead', 'compliance')) * 1000000000) AS overhead_nano""",
+    "<of key>": """GROUP BY job_id, attempt, day, node
+HAVING (job_id, attempt, day, node) > ({job:String}, {attempt:Int64}, {day:Int64}, {node:String})""",
     # In order of the key, so that a page goes on where the one before it ended.
     "<page>": """HAVING (job_id, attempt, day, node) > ({job:String}, {attempt:Int64}, {day:Int64}, {node:String})
 ORDER BY job_id, attempt, day, node LIMIT {most:UInt64}""",
@@ -65,20 +73,16 @@ def _filled(statement: str) -> str:
     return statement
 
 
-#: What each attempt was metered on each node and day.
-METERED: Final = _filled("""
-SELECT job_id, attempt, toInt64(toDate(minute)) AS day, node,
-    toInt64(sumIf(cost_usd, component IN ('gpu', 'compute', 'network', 'storage')) * 1000000000) AS usd_nano,
-    sumIf(quantity, component = 'gpu') AS gpu_milli_ms,
-    toInt64(sumIf(cost_usd, component = 'license') * 1000000000) AS license_nano,
-    toInt64(sumIf(cost_usd, component = 'labor') * 1000000000) AS labor_nano,
-    toInt64(sumIf(cost_usd, component IN ('overhead', 'compliance')) * 1000000000) AS overhead_nano
+_OF_MINUTES: Final = _filled("""SELECT job_id, attempt, toInt64(toDate(minute)) AS day, node, <sums>
 FROM job_minutes FINAL
+PREWHERE REST
 WHERE quantity != 0 AND <users> AND <minutes of span> AND job_id >= {job:String}
-GROUP BY job_id, attempt, day, node
-<page>
-""")
-#: The same of a month whose minutes were dropped: no node is known.
+<of key>""")
+_OF_DAYS: Final = _filled("""SELECT job_id, attempt, toInt64(toDate(d.day)) AS day, node, <sums>
+FROM DAYS AS d
+WHERE (empty({days:Array(Int64)}) OR has({days:Array(Int64)}, toInt64(toDate(d.day)))) AND job_id >= {job:String}
+<of key>""")
+#: What each attempt was metered by day in a month whose minutes were dropped: no node is known.
 METERED_BY_HOUR: Final = _filled("""
 SELECT job_id, attempt, toInt64(toDate(hour)) AS day, '' AS node,
     toInt64(sum(gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd) * 1000000000) AS usd_nano,
@@ -205,6 +209,15 @@ WHERE day < {first_day:Int64} OR day >= {end_day:Int64}
 ORDER BY day
 """)
 KEPT: Final = "SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'"
+
+
+def metered_sql(kept: KeptJobs) -> str:
+    """The statement for what each attempt was metered on each node and day: of days that are kept, and of minutes; bind `kept.parameters`."""
+    parts = [_OF_MINUTES.replace("REST", kept.rest)] if kept.rest else []
+    if kept.table:
+        parts.append(_OF_DAYS.replace("DAYS", kept.table))
+    # In order of the key, so that a page goes on where the one before it ended.
+    return f"SELECT * FROM\n(\n{' UNION ALL '.join(parts)}\n)\nORDER BY job_id, attempt, day, node LIMIT {{most:UInt64}}"
 
 
 def bills_sql(basis: BillCost) -> str:

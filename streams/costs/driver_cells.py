@@ -11,7 +11,10 @@ from typing import Final
 
 from schemas.units import COMPONENTS
 from streams.costs.answer import CostRows
+from streams.costs.day_parts import Steps
 from streams.costs.drivers import CostCell, drivers_of
+from streams.costs.kept_days import Day, days_of, days_sql
+from streams.costs.kept_jobs import KeptJobs, kept_jobs
 from streams.costs.metrics import COSTS
 from streams.costs.parts import (
     HourSpan,
@@ -43,8 +46,26 @@ _HAS_MINUTES: Final = (
 )
 
 
-def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """The statement for the cells of which drivers are made.
+def driver_steps(request: CostRequest) -> Steps[CostRows]:
+    """Ask for the drivers of the change between the span asked for and the one before it, the largest first.
+
+    Raises:
+        WrongUseError: The request is without begin or end, or there are too many cells.
+    """
+    days: list[Day] = []
+    if request.from_ms is not None and request.to_ms is not None and not has_price_fields(request):
+        days, _ = days_of((yield days_sql(HourSpan(_begin_ms(request), request.to_ms))).rows())
+    answer = yield driver_sql(request, days)
+    return driver_rows(request, answer.names, list(answer.rows()))
+
+
+def _begin_ms(request: CostRequest) -> int:
+    """Where the span before the one asked for begins."""
+    return max(2 * (request.from_ms or 0) - (request.to_ms or 0), 0)
+
+
+def driver_sql(request: CostRequest, days: Sequence[Day] = ()) -> tuple[str, Parameters]:
+    """The statement for the cells of which drivers are made; of `days` that are kept ready no minute is read.
 
     Its columns are the levels (or job), `component`, `unit`, `sku`, `is_before` (before `from`), `cost_usd`, `quantity`. Each
     cell has the quantity that its component is paid by, from minutes; where minutes are gone, or price fields are asked
@@ -55,7 +76,7 @@ def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
     """
     if request.from_ms is None or request.to_ms is None:
         raise WrongUseError("drivers: needs from and to")
-    begin_ms = max(2 * request.from_ms - request.to_ms, 0)
+    begin_ms = _begin_ms(request)
     parameters: Parameters = {"split_s": request.from_ms // 1000, "most": CELLS_MAX + 1}
     span = HourSpan(begin_ms, request.to_ms)
     levels = level_columns(enumerate(driver_levels(request)), parameters)
@@ -63,7 +84,11 @@ def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
         cells = _hours(request, span, levels, parameters)
     else:
         parameters["begin_s"] = begin_ms // 1000
-        minutes, hours = (made(request, span, levels, parameters) for made in (_minutes, _hours))
+        spans = HourSpan(begin_ms, request.from_ms), HourSpan(request.from_ms, request.to_ms)
+        kept = kept_jobs(spans, days)
+        parameters |= kept.parameters
+        minutes = _minutes(request, span, levels, kept, parameters)
+        hours = _hours(request, span, levels, parameters)
         # Hours have GPU-time, too, and far fewer rows; SKUs they do not have.
         stand_in = "" if request.drivers_by_sku else " OR component = 'gpu'"
         cells = f"{minutes}\n    UNION ALL\n    {hours}\n    WHERE NOT {_HAS_MINUTES}{stand_in}"
@@ -124,17 +149,24 @@ def driver_rows(request: CostRequest, names: Sequence[str], rows: Sequence[Seque
     return CostRows(columns, found, is_cut=False)
 
 
-def _minutes(request: CostRequest, span: HourSpan, levels: Sequence[str], parameters: Parameters) -> str:
+def _minutes(
+    request: CostRequest, span: HourSpan, levels: Sequence[str], kept: KeptJobs, parameters: Parameters
+) -> str:
     sku, read = ("toString(sku)", "1") if request.drivers_by_sku else ("''", "component != 'gpu'")
+    tables = [(f"job_minutes FINAL PREWHERE ({kept.rest}) AND", "minute")] if kept.rest else []
+    tables += [(f"{kept.table} AS d WHERE", "day")] if kept.table else []
+    sums = "\n        UNION ALL\n".join(
+        f"""        SELECT job_id, attempt, toString(component) AS component, toString(unit) AS unit, {sku} AS sku_name,
+            {_is_before(time)} AS is_before, sum(toDecimal128(cost_usd, 9)) AS cost, sum(toInt128(quantity)) AS amount
+        FROM {table} {read} AND {_HAS_MINUTES} AND {minute_conditions(request, span, parameters, time)}{" WHERE quantity != 0" if time == "minute" else ""}
+        GROUP BY job_id, attempt, component, unit, sku_name, is_before"""
+        for table, time in tables
+    )
     return f"""SELECT {listed(*levels, "h.component AS component", "h.unit AS unit", "h.sku_name AS sku", "h.is_before AS is_before")},
         h.cost AS cost, h.amount AS amount
     FROM
     (
-        SELECT job_id, attempt, toString(component) AS component, toString(unit) AS unit, {sku} AS sku_name,
-            {_is_before("minute")} AS is_before, sum(toDecimal128(cost_usd, 9)) AS cost, sum(toInt128(quantity)) AS amount
-        FROM job_minutes FINAL PREWHERE {read} AND {_HAS_MINUTES} AND {minute_conditions(request, span, parameters)}
-        WHERE quantity != 0
-        GROUP BY job_id, attempt, component, unit, sku_name, is_before
+{sums}
     ) AS h{joins(*levels)}"""
 
 

@@ -1,6 +1,6 @@
-"""Days whose idle time is kept ready, by node and hour: netting a day by minute takes long, and most days never change.
+"""Days whose idle time and job minutes are kept ready: reading a month by minute takes long, and most days never change.
 
-A stamp tells whether the rows of a day are still those that its idle time was made from. Every text in its SQL is fixed.
+A stamp tells whether the rows of a day are still those that it was made from. Every text in its SQL is fixed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ _KEPT_FROM: Final = """greatest(
     (SELECT toInt64(toUnixTimestamp(toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')))
         FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from')))"""
 #: Where versions matter it says FINAL: elsewhere the first minute of a table is read from its parts, not from its rows.
-#: Whole days with hours of nodes. What minutes change they change in the hours of jobs and nodes as well, which get a new version.
+#: Whole days with hours of nodes or jobs. What minutes change they change in the hours of jobs and nodes as well, which get a new version.
 _DAYS: Final = """
 WITH <kept from> AS kept_from_s
-SELECT d.day_s AS day_s, d.hours AS hours, kept_from_s, d.stamp AS stamp, k.is_kept AS is_kept
+SELECT d.day_s AS day_s, d.hours AS hours, kept_from_s, d.stamp AS stamp, k.is_kept AS is_kept,
+    d.job_hours AS job_hours, d.job_stamp AS job_stamp, j.has_jobs AS has_jobs
 FROM
 (
-    SELECT day_s, countIf(of = 1) AS hours, toInt64(sum(cityHash64(of, name, number, at, version))) AS stamp
+    SELECT day_s, countIf(of = 1) AS hours, countIf(of = 2) AS job_hours,
+        toInt64(sum(cityHash64(of, name, number, at, version))) AS stamp,
+        toInt64(sumIf(cityHash64(of, name, number, at, version), of = 2)) AS job_stamp
     FROM
     (
         SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, 1 AS of, node AS name, 0 AS number, toUnixTimestamp(hour) AS at, version
@@ -42,21 +45,26 @@ FROM
         SELECT toInt64(toUnixTimestamp(toStartOfDay(minute, 'UTC'))), 3, concat(node, ' ', gpu), 0, toUnixTimestamp(minute), version
         FROM unattributed_minutes FINAL WHERE {minutes}
     )
-    GROUP BY day_s HAVING hours > 0
+    GROUP BY day_s HAVING hours > 0 OR job_hours > 0
 ) AS d
 LEFT ANY JOIN (SELECT toInt64(toUnixTimestamp(hour)) AS day_s, stamp, 1 AS is_kept FROM balance_hours WHERE node = '') AS k
     ON k.day_s = d.day_s AND k.stamp = d.stamp
+LEFT ANY JOIN (SELECT toInt64(toUnixTimestamp(day)) AS day_s, stamp, 1 AS has_jobs FROM job_days WHERE job_id = '') AS j
+    ON j.day_s = d.day_s AND j.stamp = d.job_stamp
 ORDER BY day_s
 SETTINGS final = 0""".replace("<kept from>", _KEPT_FROM)
 
 
 class Day(NamedTuple):
-    """A day (UTC) with hours of nodes."""
+    """A day (UTC) with hours of nodes or jobs."""
 
     begin_s: int  # since 1970
-    hours: int
+    hours: int  # of nodes
     stamp: int
-    is_kept: bool
+    is_kept: bool  # its idle time
+    job_hours: int = 0
+    job_stamp: int = 0
+    has_jobs: bool = False  # its job minutes are kept
 
 
 class SourcedSpan(NamedTuple):
@@ -98,9 +106,11 @@ def days_sql(span: HourSpan) -> tuple[str, Parameters]:
 def days_of(rows: Iterable[Sequence[object]]) -> tuple[list[Day], int]:
     """The days, and the instant before which no minute is kept, ms since 1970; 0: not known."""
     found = [tuple(int(str(each)) for each in row) for row in rows]
-    return [Day(begin_s, hours, stamp, bool(kept)) for begin_s, hours, _, stamp, kept in found], (
-        found[0][2] * 1_000 if found else 0
-    )
+    days = [
+        Day(begin_s, hours, stamp, bool(kept), job_hours, job_stamp, bool(has_jobs))
+        for begin_s, hours, _, stamp, kept, job_hours, job_stamp, has_jobs in found
+    ]
+    return days, found[0][2] * 1_000 if found else 0
 
 
 def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[SourcedSpan]:
@@ -108,7 +118,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
 
     Args:
         span: The span.
-        days: Those with hours of nodes, in order.
+        days: Days with hours of nodes, in order; others are passed over.
         netted_max: So many hours of nodes has a part that is netted, unless a single day has more.
     """
     parts: list[SourcedSpan] = []
@@ -126,7 +136,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
         )
         begin_ms, held, kept = end_ms, 0, []
 
-    for day in days:
+    for day in (each for each in days if each.hours):
         day_ms = day.begin_s * 1_000
         if kept and not (day.is_kept and day_ms == next_ms and held + day.hours <= KEPT_HOURS_MAX):
             end(next_ms)

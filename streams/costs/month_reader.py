@@ -16,7 +16,9 @@ from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
 from streams.costs.day_parts import answered, in_parts
-from streams.costs.parts import HourSpan
+from streams.costs.kept_days import days_of, days_sql
+from streams.costs.kept_jobs import kept_jobs
+from streams.costs.parts import HourSpan, Parameters
 from streams.errors import WrongUseError
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -121,13 +123,10 @@ class MonthReader:
         )
         names, resources = self._jobs({**self._time, **self._widest(late_span)})
         accounts = self._attempts({**self._time, **self._widest(late_span)})
-        metered = charge_sql.METERED_BY_HOUR if self.is_dropped else charge_sql.METERED
         return Month(
-            metered=list(self._metered(metered, self._time, [], resources, accounts)),
+            metered=list(self._metered(self._time, [], resources, accounts)),
             idle=list(self._idle(self._time, [])),
-            late_metered=list(self._metered(charge_sql.METERED, late_span, late, resources, accounts))
-            if late
-            else [],
+            late_metered=list(self._metered(late_span, late, resources, accounts)) if late else [],
             late_idle=list(self._idle(late_span, late)) if late else [],
             lines=self._lines() if self.bills.lines else None,
             places=self.bills.places,
@@ -196,18 +195,27 @@ class MonthReader:
 
     def _metered(
         self,
-        sql: str,
         span: dict[str, str],
         days: list[int],
         resources: dict[str, str],
         accounts: dict[tuple[str, int], tuple[str, str]],
     ) -> Iterator[Metered]:
         after = {"job": "", "attempt": 0, "day": 0, "node": ""}
-        for job_id, attempt, day, node, *amounts in self._pages(sql, after, **span, days=days):
+        sql, bound = self._metered_sql(span, days)
+        for job_id, attempt, day, node, *amounts in self._pages(sql, after, **bound, days=days):
             account, cloud = accounts.get((job_id, attempt), ("", ""))
             # Without minutes no resource is known, and no line is of the empty one.
             resource = "" if self.is_dropped else node or resources.get(job_id, job_id)
             yield Metered(job_id, day, node, resource, account, cloud, *amounts)
+
+    def _metered_sql(self, span: dict[str, str], days: list[int]) -> tuple[str, Parameters]:
+        """The statement for what was metered in a span, of the month or of late days, with its bounds."""
+        if self.is_dropped and not days:
+            return charge_sql.METERED_BY_HOUR, {**span}
+        whole = HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
+        sql, bound = days_sql(whole)
+        kept = kept_jobs([whole], days_of(self._rows(sql, **bound))[0])
+        return charge_sql.metered_sql(kept), {**span, **kept.parameters}
 
     def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
         """Yield what nodes were idle for, day by day."""

@@ -131,9 +131,11 @@ def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters
     return " AND ".join([USERS_JOBS, HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
-def minute_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
-    """What a row of `job_minutes` must fulfil, on columns of its key alone."""
-    return " AND ".join([USERS_JOBS, *_conditions(enumerate(request.where), span, "minute", parameters)])
+def minute_conditions(
+    request: CostRequest, span: HourSpan, parameters: Parameters, time: str = "minute"
+) -> str:
+    """What a row of `job_minutes` must fulfil, on columns of its key alone; of another table with another column of time."""
+    return " AND ".join([USERS_JOBS, *_conditions(enumerate(request.where), span, time, parameters)])
 
 
 def between(span: HourSpan, time: str, parameters: Parameters) -> Iterator[str]:

@@ -23,7 +23,7 @@ from streams.costs.answer import cost_steps
 from streams.costs.budgets import converted_steps
 from streams.costs.currency import USD
 from streams.costs.day_parts import Done, Steps, advanced
-from streams.costs.driver_cells import driver_rows, driver_sql
+from streams.costs.driver_cells import driver_steps
 from streams.costs.month import month_forecast, month_request
 from streams.costs.month_forecast import forecast_request, forecast_steps
 from streams.costs.parts import Parameters
@@ -66,12 +66,7 @@ async def costs(
             **({"note": found.note} if asked.currency else {}),
         }
         if asked.drivers:
-            drivers = await rows_asked(
-                service,
-                client,
-                driver_sql(asked),
-                lambda answer: driver_rows(asked, answer.names, list(answer.rows())),
-            )
+            drivers = await made(service, client, driver_steps(asked))
             body["drivers"] = drivers.rows
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong

@@ -43,20 +43,29 @@ class Books:
     files: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def used(
-        self, job: str, month: str, usd: str, gpu_h: int = 1, *, team: str = "vision", day: int = 3
+        self,
+        job: str,
+        month: str,
+        usd: str,
+        gpu_h: int = 1,
+        *,
+        team: str = "vision",
+        day: int = 3,
+        node: str = "n1",
+        account: str = "A1",
     ) -> None:
-        """What a job was metered on the node n1 on a day; again: what it is now."""
+        """What a job was metered on a node on a day; again: what it is now."""
         self.version += 1
         at = datetime.fromisoformat(f"{month}-{day:02}T10:00").replace(tzinfo=UTC)
         same = {"job_id": job, "version": self.version}
         metered = {"cost_usd": Decimal(usd), "quantity": gpu_h * 3_600_000_000, "sku": "h100"}
         self._put(JOBS, {**same, "team": team, "project": "llm", "owner": "ada"})
-        self._put(ATTEMPTS, {**same, "account": "A1", "cloud": "aws"})
+        self._put(ATTEMPTS, {**same, "account": account, "cloud": "aws"})
         self._put(
             JOB_HOURS,
             {**same, "hour": at, "gpu_cost_usd": Decimal(usd), "gpu_milli_ms": gpu_h * 3_600_000_000},
         )
-        self._put(JOB_MINUTES, {**same, "minute": at, "node": "n1", **metered})
+        self._put(JOB_MINUTES, {**same, "minute": at, "node": node, **metered})
 
     def priced(self, day: str, usd: str) -> None:
         """A price that holds from a day on."""

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, META
 from sinks.clickhouse import ClickHouseStore
-from streams.costs.driver_cells import driver_rows, driver_sql
+from streams.costs.day_parts import answered
+from streams.costs.driver_cells import driver_steps
 from streams.costs.request import request_of
 from streams.errors import WrongUseError
 from tests.oracle.metrics import driver_effects
@@ -61,8 +62,7 @@ def drivers(store: ClickHouseStore, **given_: str) -> list[dict[str, Any]]:
     }
     options = {name: [value] for name, value in given_.items()}
     request = request_of({"compare": ["previous"], "drivers": ["1000"], **span, **options})
-    answer = store.ask(*driver_sql(request))
-    return driver_rows(request, answer.names, list(answer.rows())).rows
+    return answered(driver_steps(request), store.ask).rows
 
 
 def usd(nano: int) -> Decimal:

@@ -1,4 +1,4 @@
-"""Keeps the idle time of nodes ready, by day, once a day has ended and its rows have settled."""
+"""Keeps the idle time of nodes and the minutes of jobs ready, by day, once a day has ended and its rows have settled."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS, COLUMNS, SCHEMAS
 from schemas.durations import DAY_S
+from schemas.job_days_table import COLUMNS as DAY_COLUMNS
+from schemas.job_days_table import JOB_DAYS
+from schemas.job_days_table import SCHEMAS as DAY_SCHEMAS
+from schemas.reserved import USERS_JOBS
 from sinks.answer import QueryResult
 from sinks.conform import conform
 from sinks.errors import SinkError
@@ -26,6 +30,15 @@ _HOURS: Final = 24
 _EXACT: Final = {"used_gpu_milli_ms": "accurateCast(used_gpu_milli_ms, 'Int64') AS used_gpu_milli_ms"}
 _OF_HOURS: Final = f"""SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM {NETTED}
 WHERE hour >= toDateTime({{from_s:Int64}}, 'UTC') AND hour < toDateTime({{to_s:Int64}}, 'UTC') SETTINGS max_threads = 1"""
+#: Of a day with more hours of jobs, some of the jobs at a time: grouped these are some 30 MiB.
+_JOB_HOURS_MAX: Final = 240_000
+_OF_JOBS: Final = f"""SELECT toDateTime({{from_s:Int64}}, 'UTC') AS day, job_id, attempt, node, toString(component) AS component, toString(sku) AS sku,
+    toString(unit) AS unit, toDecimal128(sum(toInt128(quantity)), 0) AS quantity, sum(toDecimal128(cost_usd, 9)) AS cost_usd
+FROM job_minutes AS m FINAL
+PREWHERE minute >= toDateTime({{from_s:Int64}}, 'UTC') AND minute < toDateTime({{to_s:Int64}}, 'UTC')
+WHERE m.quantity != 0 AND {USERS_JOBS}
+    AND cityHash64(job_id) % {{parts:Int64}} = {{part:Int64}}
+GROUP BY job_id, attempt, node, component, sku, unit SETTINGS max_threads = 1"""
 
 
 class BalanceStore(Rows, Protocol):
@@ -41,7 +54,7 @@ class BalanceStore(Rows, Protocol):
 
 
 def ended_days(store: BalanceStore) -> list[Day]:
-    """The days with hours of nodes that have ended: all but the newest."""
+    """The days with hours of nodes or jobs that have ended: all but the newest."""
     days, _ = days_of(store.ask(*days_sql(HourSpan(None, None))).rows())
     return days[:-1]
 
@@ -51,38 +64,52 @@ def keep_day(store: BalanceStore, day: Day) -> None:
     parts = min(max(-(-day.hours // NODE_HOURS_MAX), 1), _HOURS)
     begin_s, end_s = day.begin_s, day.begin_s + DAY_S
     bounds = [begin_s + 3_600 * (_HOURS * part // parts) for part in range(parts)]
-    older = [
-        Condition("hour", ">=", begin_s * 1_000),
-        Condition("hour", "<", end_s * 1_000),
-        Condition("stamp", "!=", day.stamp),
-    ]
-    if store.select(BALANCE_HOURS, older, ("node",), limit=1).num_rows:
-        store.delete(BALANCE_HOURS, older)
+    _forget(store, BALANCE_HOURS, "hour", day, day.stamp)
     for from_s, to_s in zip(bounds, [*bounds[1:], end_s], strict=True):
         found = store.query(_OF_HOURS, {"from_s": from_s, "to_s": to_s})
-        _insert(store, found, day, f"{from_s}")
+        _insert(store, BALANCE_HOURS, found, day.begin_s, day.stamp, f"{from_s}")
     # Last: who finds this row finds all others.
-    _insert(store, _nothing(begin_s), day, "whole")
+    nothing = _nothing(SCHEMAS[BALANCE_HOURS], COLUMNS, begin_s)
+    _insert(store, BALANCE_HOURS, nothing, day.begin_s, day.stamp, "whole")
 
 
-def _insert(store: BalanceStore, rows: pa.Table, day: Day, part: str) -> None:
+def keep_job_day(store: BalanceStore, day: Day) -> None:
+    """Store the sums of a day's job minutes; what was stored of it before is dropped."""
+    parts = max(-(-day.job_hours // _JOB_HOURS_MAX), 1)
+    _forget(store, JOB_DAYS, "day", day, day.job_stamp)
+    for part in range(parts):
+        bound = {"from_s": day.begin_s, "to_s": day.begin_s + DAY_S, "parts": parts, "part": part}
+        _insert(store, JOB_DAYS, store.query(_OF_JOBS, bound), day.begin_s, day.job_stamp, f"{part} of {parts}")
+    nothing = _nothing(DAY_SCHEMAS[JOB_DAYS], DAY_COLUMNS, day.begin_s)
+    _insert(store, JOB_DAYS, nothing, day.begin_s, day.job_stamp, "whole")
+
+
+def _forget(store: BalanceStore, table: str, time: str, day: Day, stamp: int) -> None:
+    """Drop what is stored of a day with another stamp."""
+    older = [
+        Condition(time, ">=", day.begin_s * 1_000),
+        Condition(time, "<", (day.begin_s + DAY_S) * 1_000),
+        Condition("stamp", "!=", stamp),
+    ]
+    if store.select(table, older, ("stamp",), limit=1).num_rows:
+        store.delete(table, older)
+
+
+def _insert(store: BalanceStore, table: str, rows: pa.Table, begin_s: int, stamp: int, part: str) -> None:
     size = rows.num_rows
     if size:
-        whole = rows.append_column("stamp", pa.array([day.stamp] * size, pa.int64()))
+        whole = rows.append_column("stamp", pa.array([stamp] * size, pa.int64()))
         whole = whole.append_column("version", pa.array([1] * size, pa.uint64()))
-        token = f"{BALANCE_HOURS}:{day.begin_s}:{day.stamp}:{part}"
-        store.insert(BALANCE_HOURS, conform(BALANCE_HOURS, whole), token)
+        store.insert(table, conform(table, whole), f"{table}:{begin_s}:{stamp}:{part}")
 
 
-def _nothing(begin_s: int) -> pa.Table:
-    """A row of no node."""
-    schema = SCHEMAS[BALANCE_HOURS]
+def _nothing(schema: pa.Schema, columns: tuple[str, ...], begin_s: int) -> pa.Table:
+    """A row of no node or job; the first column is its time."""
+    time, *others = (schema.field(name) for name in columns)
     zeros = {
-        name: pa.array(["" if pa.types.is_string(schema.field(name).type) else 0], schema.field(name).type)
-        for name in COLUMNS
-        if name != "hour"
+        field.name: pa.array(["" if pa.types.is_string(field.type) else 0], field.type) for field in others
     }
-    return pa.table({"hour": pa.array([begin_s], pa.int64()).cast(schema.field("hour").type), **zeros})
+    return pa.table({time.name: pa.array([begin_s], pa.int64()).cast(time.type), **zeros})
 
 
 def keep_settled(store: BalanceStore, before: Mapping[int, int]) -> dict[int, int]:
@@ -92,10 +119,16 @@ def keep_settled(store: BalanceStore, before: Mapping[int, int]) -> dict[int, in
     """
     left: dict[int, int] = {}
     for day in ended_days(store):
-        if not day.is_kept and before.get(day.begin_s) == day.stamp:
-            keep_day(store, day)
-        elif not day.is_kept:
+        has_nodes, has_jobs = day.is_kept or not day.hours, day.has_jobs or not day.job_hours
+        if has_nodes and has_jobs:
+            continue
+        if before.get(day.begin_s) != day.stamp:
             left[day.begin_s] = day.stamp
+            continue
+        if not has_nodes:
+            keep_day(store, day)
+        if not has_jobs:
+            keep_job_day(store, day)
     return left
 
 
@@ -109,7 +142,7 @@ async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> Non
 
     def late(fault: SinkError) -> None:
         logger.warning(
-            "idle time of days is not kept ready yet: questions about it take longer",
+            "days are not kept ready yet: questions about idle time and charges take longer",
             extra={"error": str(fault), "runbook": "docs/views.md#node_hour_balance"},
         )
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS
+from schemas.job_days_table import JOB_DAYS
 from schemas.tables import JOB_CHECKPOINTS, JOB_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
 from sinks.errors import SinkError
 from sinks.meta import MINUTES_KEPT_FROM, Meta
@@ -18,7 +19,14 @@ from streams.worker.supervise import keep_doing
 logger = logging.getLogger(__name__)
 
 #: The tables of minutes whose sums stand in `job_hours`, and those that only mean something beside them.
-DROPPED: Final = (JOB_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, JOB_CHECKPOINTS, BALANCE_HOURS)
+DROPPED: Final = (
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    UNATTRIBUTED_MINUTES,
+    JOB_CHECKPOINTS,
+    BALANCE_HOURS,
+    JOB_DAYS,
+)
 EVERY_S: Final = 3600.0
 _NEWEST_EVENT: Final = (
     "SELECT toInt64(toUnixTimestamp64Milli(max(last_event))) AS newest_ms FROM jobs SETTINGS final = 0"

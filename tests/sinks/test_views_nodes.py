@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from schemas.tables import JOB_MINUTES, NODE_HOURS, NODE_MINUTES, UNATTRIBUTED_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from tests.sinks import fleet
 from tests.sinks.rows import dicts, instant, rows
@@ -76,3 +76,34 @@ def test_an_hour_beyond_what_64_bits_of_nano_dollars_hold_is_netted_as_a_whole(
         store, "SELECT idle_cost_usd AS idle, overcommitted_cost_usd AS over FROM node_hour_balance"
     )
     assert row == {"idle": 0, "over": 24 * Decimal(largest) - 1}
+
+
+def test_nodes_are_in_the_balance_by_their_minutes_with_hours_and_without(store: ClickHouseStore) -> None:
+    """A node counts that ever had GPUs or a price, also at $0, after a correction to nothing, and without hours."""
+    minutes = {
+        "gpu": {"unit": "gpu_milli_ms", "quantity": 5},
+        "zeroed": {"unit": "gpu_milli_ms", "quantity": 0},
+        "free": {"unit": "instance_milli_ms", "quantity": 5, "sku": "c"},
+        "unpriced": {"unit": "instance_milli_ms", "quantity": 5},
+    }
+    minutes |= {f"{name} without hours": values for name, values in minutes.items()}
+    at = instant("2026-05-01 10:00")
+    usage = [{"minute": at, "node": node, "sku": "", **values} for node, values in minutes.items()]
+    store.insert(NODE_MINUTES, rows(NODE_MINUTES, *usage), "minutes")
+    hours = [
+        {"hour": at, "node": node, "gpu_milli_ms": values["quantity"] * (values["unit"] == "gpu_milli_ms")}
+        for node, values in minutes.items()
+        if not node.endswith("without hours")
+    ]
+    store.insert(NODE_HOURS, rows(NODE_HOURS, *hours), "hours")
+    nodes = [*minutes, "unknown"]
+    paid = [{"minute": at, "node": node, "quantity": 1, "cost_usd": Decimal(2)} for node in nodes]
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *paid), "paid")
+    sampled = [{"minute": at, "node": node, "gpu": "g", "productive_ms": 7} for node in nodes]
+    store.insert(UNATTRIBUTED_MINUTES, rows(UNATTRIBUTED_MINUTES, *sampled), "sampled")
+    counted = {node for node in minutes if not node.startswith("unpriced")}
+    by_hour = dicts(store, "SELECT node, job_cost_usd, unattributed_gpu_ms FROM node_hour_balance")
+    assert {each["node"] for each in by_hour if each["job_cost_usd"] == 2} == counted
+    assert {each["node"] for each in by_hour if each["unattributed_gpu_ms"] == 7} == set(minutes)
+    by_minute = dicts(store, "SELECT node FROM node_balance WHERE job_cost_usd = 2")
+    assert {each["node"] for each in by_minute} == counted

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Final
 
 from streams.bills.lines import BillLine
 from streams.bills.reading import Reading
 from streams.bills.text_lines import TextLines
 from streams.errors import WrongUseError
+
+#: The first line by which a spreadsheet is told the separator.
+_SEPARATOR: Final = ["sep=", ""]
 
 
 class CsvLines:
@@ -40,13 +43,15 @@ class CsvLines:
 
 
 def csv_records(texts: TextLines) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the line where each record begins, and its cells; the header comes first, blank lines do not.
+    """Yield the number of the line where each record begins, and its cells; the header comes first.
+
+    What spreadsheets add is no record: a first line that names the separator, and lines of empty cells.
 
     Raises:
-        WrongUseError: A record is no CSV, or has not as many cells as the header; it is named.
+        WrongUseError: A record is no CSV, has not as many cells as the header, or repeats the header; it is named.
     """
     records = csv.reader(texts, strict=True)
-    width = 0
+    header: list[str] = []
     while True:
         begin = texts.begin_record()
         try:
@@ -54,10 +59,19 @@ def csv_records(texts: TextLines) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as fault:
-            raise texts.refused(f"is no CSV: {fault}") from None
-        if not cells:
-            continue  # a blank line
-        width = width or len(cells)
-        if len(cells) != width:
-            raise texts.refused(f"has {len(cells)} cells, the header {width}")
+            if texts.has_bare_returns:
+                raise texts.refused(
+                    "ends with a carriage return alone, as files of old spreadsheets do; save it as CSV (UTF-8)"
+                ) from None
+            raise texts.refused(f"is no CSV: {fault}{texts.cut_off}") from None
+        if not any(cells) or (not header and cells == _SEPARATOR):
+            continue
+        if not header:
+            header = cells
+        elif len(cells) != len(header):
+            raise texts.refused(f"has {len(cells)} cells, the header {len(header)}{texts.cut_off}")
+        elif cells == header:
+            raise texts.refused(
+                "repeats the header: these are several files in one; load each by its own name"
+            )
         yield begin, cells

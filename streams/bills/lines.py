@@ -14,11 +14,15 @@ from schemas.tables import SCHEMAS
 from schemas.wire_types import MAX_NAME_BYTES
 from streams.bills import values
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, CORRECTION, MANDATORY, ColumnKind, FocusColumn
-from streams.bills.formats.record import is_missing
+from streams.bills.formats.record import is_missing, plain
 from streams.errors import WrongUseError
 
 _CURRENCY: Final = re.compile(r"[A-Z]{3}", re.ASCII)
 _COLUMNS_MAX: Final = 1_000
+_SEPARATORS: Final = {
+    ";": "semicolons; write it with commas, and points in numbers",
+    "\t": "tabs; write it with commas",
+}
 
 
 class BillLine(NamedTuple):
@@ -65,6 +69,9 @@ def checked_names(where: str, header: Sequence[str]) -> list[str]:
         WrongUseError: They are too many or too long, or one stands twice.
     """
     names = [name.strip() for name in header]
+    for separator, said in _SEPARATORS.items():
+        if len(names) == 1 and names[0].count(separator) >= 2:
+            raise WrongUseError(f"{where}: its columns are separated by {said}")
     if len(names) > _COLUMNS_MAX:
         raise WrongUseError(f"{where}: more than {_COLUMNS_MAX} columns; is it a bill?")
     for name in names:
@@ -88,9 +95,12 @@ class FocusLineReader:
     def __init__(self, file: str, where: str, names: Sequence[str]) -> None:
         self._file = file
         at = {name: number for number, name in enumerate(names)}
+        alike = {plain(name): number for name, number in at.items()}
         self._typed: list[tuple[FocusColumn, int | None]] = []
         for column in COLUMNS:
             found = next((at[name] for name in column.headers if name in at), None)
+            if found is None:  # a database wrote the names in lower or upper case
+                found = next((alike[plain(name)] for name in column.headers if plain(name) in alike), None)
             if found is None and column.name in MANDATORY:
                 raise WrongUseError(
                     f"{where}: mandatory column {' or '.join(column.headers)} is missing; "

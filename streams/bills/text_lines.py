@@ -26,6 +26,7 @@ class TextLines:
         self._begin = 1  # of the record that is being read
         self._bytes = 0
         self._begin_bytes = 0  # before that record
+        self._last = ""  # the line that was read last
 
     def begin_record(self) -> int:
         """Say that the next line begins a record; return its number."""
@@ -36,6 +37,16 @@ class TextLines:
     def digest(self) -> str:
         """The SHA-256 of what was read."""
         return self._hash.hexdigest()
+
+    @property
+    def has_bare_returns(self) -> bool:
+        """Whether the last line has carriage returns that no line feed follows."""
+        return "\r" in self._last.removesuffix("\n").removesuffix("\r")
+
+    @property
+    def cut_off(self) -> str:
+        """What to add to a fault of the last line: a file that is cut off rarely ends where a line does."""
+        return "" if self._last.endswith("\n") else "; the file ends in this line: it seems to be cut off"
 
     def __iter__(self) -> Iterator[str]:
         """Yield every line.
@@ -68,6 +79,7 @@ class TextLines:
                 ) from None
             if "\0" in text:
                 raise self.refused("has a NUL character; is it UTF-16? convert it to UTF-8", self.number)
+            self._last = text
             yield text
 
     def refused(self, fault: str, number: int | None = None) -> WrongUseError:

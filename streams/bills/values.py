@@ -22,7 +22,9 @@ NUMBER_LIMIT: Final = Decimal(10) ** 15
 PLACES: Final = 18
 _PLACE: Final = Decimal(1).scaleb(-PLACES)
 CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
-_NUMBER: Final = re.compile(r"[+-]?\d{1,20}(?:\.\d{0,60})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,20}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][+-]?\d{1,2})?", re.ASCII)
+#: Commas are separators of thousands for certain where a point follows: 1,234 may be 1.234.
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:,\d{3}){1,6}\.\d{0,60}", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 2000, 2100
 
 
@@ -38,7 +40,9 @@ def number(value: object) -> tuple[Decimal, bool]:
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         raise BadValueError("expected a number")
-    text = str(value)
+    text = str(value).strip(" ")
+    if "," in text and _GROUPED.fullmatch(text) is not None:
+        text = text.replace(",", "")
     if _NUMBER.fullmatch(text) is None:
         raise BadValueError(f"{shown(text)} is no number; write it as 1000.50")
     exact = Decimal(text)

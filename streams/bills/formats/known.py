@@ -28,7 +28,7 @@ FORMATS: Final = (
 #: As --format has them.
 NAMES: Final = (FOCUS, *dict.fromkeys(each.name for each in FORMATS))
 _FOCUS_HEADERS: Final = frozenset(
-    header for column in COLUMNS if column.name in MANDATORY for header in column.headers
+    plain_name(header) for column in COLUMNS if column.name in MANDATORY for header in column.headers
 )
 #: A header with so many of FOCUS's columns is one with a fault.
 _FOCUS_LEAST: Final = 8
@@ -99,7 +99,7 @@ def format_of(where: str, header: Sequence[str], asked: str) -> BillFormat | Non
     """
     names = frozenset(map(plain_name, header))
     known = next((each for each in FORMATS if each.has_signature_in(names)), None)
-    if asked == FOCUS or (not asked and _focus_columns(header) >= _FOCUS_LEAST):
+    if asked == FOCUS or (not asked and _focus_columns(names) >= _FOCUS_LEAST):
         return None
     if asked:
         candidates = [each for each in FORMATS if each.name == asked]
@@ -116,18 +116,14 @@ def format_of(where: str, header: Sequence[str], asked: str) -> BillFormat | Non
     return known
 
 
-def _focus_columns(header: Sequence[str]) -> int:
-    return len(_FOCUS_HEADERS.intersection(header))
+def _focus_columns(names: frozenset[str]) -> int:
+    return len(_FOCUS_HEADERS & names)
 
 
 def _unread(header: Sequence[str], names: frozenset[str]) -> str:
     for each in _UNREAD:
         if all(plain_name(name) in names for name in each.signature):
             return f"seems to be {each.seems}; {each.instead}"
-    if len(header) == 1 and header[0].count(";") >= 2:
-        return "its columns are separated by semicolons; write it with commas, and points in numbers"
-    if len(header) == 1 and header[0].count("\t") >= 2:
-        return "its columns are separated by tabs; write it with commas"
     nearest = max(
         FORMATS,
         key=lambda each: sum(plain_name(name) in names for name in each.signature) / len(each.signature),

@@ -79,7 +79,9 @@ def keep_job_day(store: BalanceStore, day: Day) -> None:
     _forget(store, JOB_DAYS, "day", day, day.job_stamp)
     for part in range(parts):
         bound = {"from_s": day.begin_s, "to_s": day.begin_s + DAY_S, "parts": parts, "part": part}
-        _insert(store, JOB_DAYS, store.query(_OF_JOBS, bound), day.begin_s, day.job_stamp, f"{part} of {parts}")
+        _insert(
+            store, JOB_DAYS, store.query(_OF_JOBS, bound), day.begin_s, day.job_stamp, f"{part} of {parts}"
+        )
     nothing = _nothing(DAY_SCHEMAS[JOB_DAYS], DAY_COLUMNS, day.begin_s)
     _insert(store, JOB_DAYS, nothing, day.begin_s, day.job_stamp, "whole")
 

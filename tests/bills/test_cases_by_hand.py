@@ -22,6 +22,7 @@ from tests.bills.test_format_commitments import rows_of
 from tests.bills.test_formats import loaded
 from tests.sinks.rows import rows
 
+COSTS = ("BilledCost", "EffectiveCost", "ListCost")
 OCTOBER = {"first": f"{MONTH}", "until": f"{MONTH_END}"}
 
 
@@ -52,9 +53,10 @@ def test_a_refund_of_a_closed_month_is_charged_to_who_had_paid(books: Books) -> 
     june = {"BillingPeriodStart": "2026-06-01", "BillingPeriodEnd": "2026-07-01", "BillingAccountId": "A1", "ProviderName": "AWS"}  # fmt: skip
     usage = {"ChargePeriodStart": "2026-06-03", "ChargePeriodEnd": "2026-06-04"}
     refund = {"ChargePeriodStart": "2026-05-03", "ChargePeriodEnd": "2026-05-04", "ChargeCategory": "Adjustment"}  # fmt: skip
-    costs = lambda usd: {"BilledCost": usd, "EffectiveCost": usd, "ListCost": usd}  # noqa: E731 - one line
     path = written(
-        books.folder / "june.csv", line(**june, **usage, **costs("6")), line(**june, **refund, **costs("-4"))
+        books.folder / "june.csv",
+        line(**june, **usage, **dict.fromkeys(COSTS, "6")),
+        line(**june, **refund, **dict.fromkeys(COSTS, "-4")),
     )
     loaded(books.store, path, now_ms=books.now_ms)
     books.close("2026-06")

@@ -1,6 +1,7 @@
 """What the nodes cost beside what their jobs are billed."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_an_hour_beyond_what_64_bits_of_nano_dollars_hold_is_netted_as_a_whole(
 
 def test_nodes_are_in_the_balance_by_their_minutes_with_hours_and_without(store: ClickHouseStore) -> None:
     """A node counts that ever had GPUs or a price, also at $0, after a correction to nothing, and without hours."""
-    minutes = {
+    minutes: dict[str, dict[str, Any]] = {
         "gpu": {"unit": "gpu_milli_ms", "quantity": 5},
         "zeroed": {"unit": "gpu_milli_ms", "quantity": 0},
         "free": {"unit": "instance_milli_ms", "quantity": 5, "sku": "c"},

@@ -12,6 +12,8 @@ from sinks.query.tree import Node
 
 _OF_JOB: Final = "job_id IN ({own_jobs})"
 _OF_TEAM: Final = "team IN ({teams})"
+#: The jobs of the teams.
+OWN_JOBS: Final = f"SELECT job_id FROM {{database}}.jobs FINAL WHERE {_OF_TEAM}"
 _OWN_BUDGET: Final = (
     "match[''team''] IN ({teams}) OR (subject_kind = ''team'' AND subject_name IN ({teams})) "
     "OR (subject_kind = ''job'' AND subject_name IN ({own_jobs}))"
@@ -44,7 +46,7 @@ FILTERS: Final[Mapping[str, str]] = {
 }
 #: In SQL of users also: what a rule by SQL says and asks is by whoever wrote it, the `ratio` of `team_burn` is a share of what all
 #: jobs cost, and a receipt may hold a job against those of others.
-_OF_USERS: Final[Mapping[str, str]] = {
+OF_USERS: Final[Mapping[str, str]] = {
     "alerts": "NOT startsWith(rule, ''sql/'') AND rule != ''team_burn''",
     "receipts": (
         "(NOT JSONHas(message, ''data'', ''kind'', ''same'') OR JSONHas(message, ''data'', ''kind'', ''same'', ''team'')) "
@@ -56,7 +58,7 @@ BEHIND_FILTERS: Final = frozenset({"jobs", "alerts", "budget_use"})
 #: Of no team: prices and rates.
 COMMON: Final = frozenset({"prices", "fx_rates", "carbon_intensities"})
 #: Read by a view of `VIEWS`, and named by nobody: nothing of it but keys is shown.
-_BEHIND_VIEWS: Final = frozenset({"allocated_months"})
+_SHOWN_AS_KEYS: Final = frozenset({"allocated_months"})
 #: Views that read only those tables.
 VIEWS: Final = frozenset(
     {
@@ -87,6 +89,8 @@ VIEWS: Final = frozenset(
 )
 #: Of all teams, and without a row for those who are bound: until when bills were loaded is then not said.
 _EMPTY: Final = frozenset({"bill_loads"})
+#: What views read beside them.
+BEHIND_VIEWS: Final = _SHOWN_AS_KEYS | _EMPTY
 READABLE: Final = FILTERS.keys() | COMMON | VIEWS
 #: A plan as it is written, its filters in this order. Otherwise a condition of the statement may be tried on rows of others before
 #: the filter, be it on the ends of index granules alone, and tell of them by an error.
@@ -151,13 +155,12 @@ class TeamBound(NamedTuple):
     def _settings(self, unfiltered: Collection[str], more: Mapping[str, str]) -> dict[str, str]:
         if not self.teams:
             return {"additional_table_filters": self._listed(dict.fromkeys(self.tables, "0"))}
-        teams = ", ".join(f"unhex(''{each.encode('utf-8', 'surrogatepass').hex()}'')" for each in self.teams)
-        names = {"teams": f"{teams},", "database": self.database}
-        own_jobs = f"SELECT job_id FROM {self.database}.jobs FINAL WHERE {_OF_TEAM}".format(**names)
+        names = {"teams": teams_text(self.teams), "database": self.database}
+        own_jobs = OWN_JOBS.format(**names)
         conditions = {
             name: FILTERS[name].format(own_jobs=own_jobs, **names) if name in FILTERS else "0"
             for name in sorted(self.tables)
-            if not (name in COMMON or name in _BEHIND_VIEWS or name in VIEWS or name in unfiltered)
+            if not (name in COMMON or name in _SHOWN_AS_KEYS or name in VIEWS or name in unfiltered)
         }
         conditions |= {
             name: f"({conditions[name]}) AND {each}" for name, each in more.items() if name in conditions
@@ -170,7 +173,7 @@ class TeamBound(NamedTuple):
 
     def settings_of_users(self) -> dict[str, str]:
         """The same for a statement that may try what it wants."""
-        return {**self._settings((), _OF_USERS), **_IN_ORDER}
+        return {**self._settings((), OF_USERS), **_IN_ORDER}
 
     def check_tables(self, names: Collection[str], *, is_own: bool = False) -> None:
         """Check that a statement names nothing else; `is_own`: it is the product's.
@@ -215,6 +218,11 @@ class TeamBound(NamedTuple):
             )
         if str(node.get("alias") or "").startswith(f"{self.database}."):
             _refuse("an alias may not begin with the name of the database")
+
+
+def teams_text(teams: Collection[str]) -> str:
+    """Teams as they stand in a filter, whatever is in their names; a list of one, too."""
+    return "".join(f"unhex(''{each.encode('utf-8', 'surrogatepass').hex()}''), " for each in teams).rstrip()
 
 
 def _some(names: Collection[str]) -> str:

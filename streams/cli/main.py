@@ -215,11 +215,16 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
     (
         "store",
-        "The tables: back them up, restore them, drop old months.",
+        "The tables: back them up, restore them, drop old months, give a ClickHouse user the rows of a team.",
         (
             ("backup", "store:backup", "trainfare store backup /backups/2026-11-28 --data ./meter"),
             ("restore", "store:restore_", "trainfare store restore /backups/2026-11-28 --data ./meter-again"),
             ("retention", "store:retention", "trainfare store retention --days 90 --dry-run --data ./meter"),
+            (
+                "row-policies",
+                "row_policies:row_policies",
+                "trainfare store row-policies vision_reader --team vision",
+            ),
         ),
     ),
     (

@@ -42,6 +42,7 @@ _CALLBACK: Final = "/sign_in/callback"
 _PENDING_S: Final = 600
 #: Of states that a session was given for: as many as sessions in the time that a state is good for.
 _USED_MAX: Final = 10_000
+_NAMES_MAX: Final = 100_000
 _GIVEN_MAX_CHARS: Final = 4_096
 #: A path of this server: a second slash, or a backslash, would lead to another.
 _OWN_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1000}", re.ASCII)
@@ -78,6 +79,7 @@ class SignInEndpoint:
         self._public_url, self._wall_ms = public_url.rstrip("/"), wall_ms
         self._key = secrets.token_bytes(32)
         self._used: OrderedDict[str, None] = OrderedDict()
+        self._names: OrderedDict[str, str] = OrderedDict()  # by the provider's own name of a person
         self._provider = _provider(settings, now_ms) if people is not None and settings.issuer else None
         #: What asks again about those who are signed in; None: nobody is asked.
         self.recheck = None
@@ -211,6 +213,11 @@ class SignInEndpoint:
         name = claims.get(claim)
         if not isinstance(name, str) or (claim == "email" and claims.get("email_verified") is not True):
             name = subject
+        # By another name the same person would be the second one of two.
+        name = self._names.setdefault(subject, name)
+        self._names.move_to_end(subject)
+        if len(self._names) > _NAMES_MAX:
+            self._names.popitem(last=False)
         return people.person(subject, name, groups_of(claims, self._settings.groups_claim))
 
     def _refused(self, request: web.Request, code: str, reason: str) -> web.HTTPSeeOther:

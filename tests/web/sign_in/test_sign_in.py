@@ -395,6 +395,22 @@ def test_a_full_table_takes_nobody_and_ends_no_session(
     asyncio.run(go())
 
 
+@pytest.mark.parametrize(
+    "later", [{"email": "ada@other.example"}, {"email_verified": False}, {"email": None}]
+)
+def test_a_person_is_nobody_else_after_another_sign_in(tmp_path: Path, later: dict[str, Any]) -> None:
+    async def go() -> list[str]:
+        async with signing_in(tmp_path) as (browser, identity, client):
+            other = Browser(client, identity)
+            async with other.session:
+                await browser.sign_in()
+                identity.claims = later
+                await other.sign_in()
+                return [(await (await each.ask(READ)).json())["token"] for each in (browser, other)]
+
+    assert asyncio.run(go()) == ["person/ada@example.com"] * 2
+
+
 def test_an_address_counts_as_a_name_only_where_it_is_verified(tmp_path: Path) -> None:
     async def go(**claims: Any) -> str:
         async with signing_in(tmp_path) as (browser, identity, _):

@@ -27,6 +27,9 @@ _SPREAD_MIN: Final = 0.1
 #: Fewer days than these do not say by how much days differ: the least spread is this share of their mean, by the root of their number.
 _FEW_DAYS: Final = 8
 _SPREAD_OF_FEW: Final = 2.5
+#: Above, where the rare dear day lies that few days have not seen, it is more, and falls more slowly with their number.
+_SPREAD_ABOVE: Final = 3.2
+_POWER_ABOVE: Final = 0.45
 #: Earlier forecasts are made from so many hours on, over so many days at least.
 _TRIED_FROM_H: Final = 4 * DAY_H
 _TRIED_DAYS: Final = 3
@@ -102,9 +105,13 @@ def spread(past: Hours) -> float:
     return max(float(days.std()), _SPREAD_MIN * float(days.mean())) if len(days) else 0.0
 
 
-def _least_spread_of_few(past: Hours) -> float:
+def _least_spreads_of_few(past: Hours) -> tuple[float, float]:
+    """The least spread of few days, below and above what is expected."""
     days = len(past) // DAY_H
-    return _SPREAD_OF_FEW * DAY_H * float(past.mean()) / days**0.5 if 0 < days < _FEW_DAYS else 0.0
+    if not 0 < days < _FEW_DAYS:
+        return 0.0, 0.0
+    mean = DAY_H * float(past.mean())
+    return _SPREAD_OF_FEW * mean / days**0.5, _SPREAD_ABOVE * mean / days**_POWER_ABOVE
 
 
 def misses(past: Hours, first_hour: int, days: int, left_h: float = USUAL_LEFT_H) -> list[float]:
@@ -141,8 +148,9 @@ def rest_of(
     if count <= 0:
         return Rest(0.0, 0.0, 0.0)
     expected = float(expected_hours(past, first_hour, count, left_h).sum())
-    size = max(spread(past), _least_spread_of_few(past)) * (count / DAY_H) ** _POWER
-    low, high = (max(expected + bound * size, 0.0) for bound in bounds)
+    known, grown = spread(past), (count / DAY_H) ** _POWER
+    sizes = (max(known, least) * grown for least in _least_spreads_of_few(past))
+    low, high = (max(expected + bound * size, 0.0) for bound, size in zip(bounds, sizes, strict=True))
     return Rest(expected, min(low, expected), max(high, expected))
 
 

@@ -79,10 +79,25 @@ def test_few_earlier_misses_say_nothing_and_a_longer_past_may_be_surer() -> None
 
 
 def test_a_few_days_do_not_say_by_how_much_days_differ() -> None:
-    ends = {days: rest_of(np.full(days * 24, 5.0), 490_000, 240, (-1.0, 1.0)).high for days in (1, 4, 7, 8)}
-    assert ends[1] == pytest.approx(1200 + 2.5 * 120 * 10**0.75)
-    assert ends[1] - 1200 == pytest.approx(2 * (ends[4] - 1200))
-    assert ends[7] > 2 * ends[8] - 1200
+    found = {days: rest_of(np.full(days * 24, 5.0), 490_000, 240, (-0.1, 0.1)) for days in (1, 4, 7, 8)}
+    assert found[1].high == pytest.approx(1200 + 0.32 * 120 * 10**0.75)
+    assert found[1].high - 1200 == pytest.approx(4**0.45 * (found[4].high - 1200))
+    assert found[1].low == pytest.approx(1200 - 0.25 * 120 * 10**0.75)
+    assert 1200 - found[1].low == pytest.approx(2 * (1200 - found[4].low))
+    assert found[7].high - 1200 > 2 * (found[8].high - 1200)
+
+
+def test_above_few_days_leave_more_room_than_below() -> None:
+    """On day 5 of a fleet that has run for long, at least three quarters of the months of few large jobs are in the range."""
+    months = []
+    for seed in range(3):
+        past = made(seed, philly=True)
+        for begin in (30, 40, 50):
+            known = {team: hours[begin * 24 : (begin + 31) * 24] for team, hours in past.hours.items()}
+            months += forecast(Past(known, past.first_hour + begin * 24), 5, 31)
+    found = figures(months)
+    assert 0.75 <= found.coverage <= 0.90
+    assert found.width < 2
 
 
 @pytest.mark.parametrize("day", [1, 3])

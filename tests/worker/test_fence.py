@@ -66,13 +66,14 @@ def quantities(store: MemoryStore) -> dict[str, int]:
     return found
 
 
-async def first_owner(store: MemoryStore) -> None:
+async def first_owner(store: MemoryStore) -> Owner:
     owner = Owner(store)
     await owner.own(1)
     await owner.shard_manager.ingest_batches(
         LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, json.dumps(STARTED).encode())])
     )
     await owner.store()
+    return owner
 
 
 def land_late(store: MemoryStore, counter: int, generation: int = 1) -> None:
@@ -134,6 +135,28 @@ def test_books_that_land_after_a_takeover_do_not_count() -> None:
         store.insert(BOOKS, former.select(BOOKS), "its books")
         (row,) = store.select(BOOKS).to_pylist()
         assert (row["topic"], row["next_offset"], row["records_in"]) == ("jobs", 0, 0)
+
+    asyncio.run(go())
+
+
+def test_books_of_a_checkpoint_that_lands_as_a_whole_after_a_takeover_do_not_count() -> None:
+    """Nothing newer than the snapshot is there to be taken back then."""
+
+    async def go() -> None:
+        store, former = MemoryStore(), MemoryStore()
+        for each in (store, former):
+            owner = await first_owner(each)
+            await owner.sweep()
+            record = LogRecord(1, T0 + 60_000, json.dumps(STARTED | {"id": "2", "type": "updated"}).encode())
+            await owner.shard_manager.ingest_batches(LogBatch("jobs", 0, 1, 2, [record]))
+            await owner.store()
+        record = LogRecord(2, T0 + 60_000, json.dumps(STARTED | {"id": "3", "type": "updated"}).encode())
+        await owner.shard_manager.ingest_batches(LogBatch("jobs", 0, 2, 3, [record]))
+        await owner.store()
+        await Owner(store).own(2)
+        store.insert(BOOKS, former.select(BOOKS), "its books")
+        (row,) = store.select(BOOKS).to_pylist()
+        assert (row["next_offset"], row["records_in"]) == (2, 2)
 
     asyncio.run(go())
 

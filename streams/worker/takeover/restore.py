@@ -83,25 +83,19 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
     shard = factory(number, book, chain.blobs)
     known = shard.snapshots.begin_sweep(chain.version)
     takeover = Takeover(known, first)
-    put_right = _fence_rows(store, shard, put, attempts.number, known, newest, versions)
+    if newest:  # a former owner may have a checkpoint on its way, whether or not any of it is stored yet
+        _put_back_books(store, shard, put, number, known, versions)
+    put_right = _fence_rows(store, shard, put, number, known, versions)
     if shard.price_changes is not None:
         shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)
     return Restored(OwnedShard(number, shard, versions, takeover), put_right)
 
 
 def _fence_rows(
-    store: Store,
-    shard: Shard,
-    put: Put,
-    number: int,
-    known_version: int,
-    newest_version: int,
-    versions: VersionClock,
+    store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
 ) -> int:
     """Correct rows newer than the snapshot: the replay may never write their keys again, as phase and SKU are derived."""
     count = 0
-    if newest_version > known_version:
-        _put_back_books(store, shard, put, number, known_version, versions)
     for table in READ_BACK:
         stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:

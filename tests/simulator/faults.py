@@ -88,12 +88,14 @@ class Allowed:
     late: float | None = None  # the share of requests that arrive long after; None: drawn
     clocks: bool = True  # whether clocks go wrong
     static: bool | None = None  # whether members are static; None: drawn
+    starved: bool = True  # whether machines are loaded for a while
 
 
 # Few faults, each a death with a request on its way: a later takeover would put right what it leaves behind.
 LATE = Allowed(
-    kinds=("kill sending at",), points=(JOB_MINUTES, NODE_MINUTES), counts=(2,), dropped=False, static=True
-)
+    kinds=("kill sending at",), points=(JOB_MINUTES, NODE_MINUTES), counts=(2,), dropped=False, static=True,
+    starved=False,
+)  # fmt: skip
 
 
 def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
@@ -143,6 +145,9 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     # Last, so that all else of a seed is as it was without them.
     if allowed.clocks and rng.random() < 0.3:
         faults += [_clock_fault(rng, span_ms, workers) for _ in range(rng.choice((1, 1, 2, 3)))]
+    if allowed.starved and rng.random() < 0.2:
+        at_ms, lasts_ms = EPOCH_MS + rng.randrange(span_ms), rng.choice((20_000, 60_000))
+        faults += [Fault("starve", at_ms, slot, lasts_ms=lasts_ms) for slot in range(workers)]
     return replace(plan, faults=faults)
 
 

@@ -123,6 +123,10 @@ class Lives:
             self.world.fault("slot", slot.number, kind, "for", lasts_ms, "ms")
             slot.clock.begin(kind, self.world.now_ms)
             self.world.after(lasts_ms, slot.clock.mend)
+        if kind == "starve":
+            self.world.fault("slot", slot.number, kind, "for", lasts_ms, "ms")
+            self._starve(slot, self.world.now_ms + lasts_ms)
+            return
         if worker is None or worker.process.dead:
             return
         process, world = worker.process, self.world
@@ -139,6 +143,17 @@ class Lives:
         elif kind == "stop" and not worker.stopping:
             worker.stop()
             self._end(slot, lasts_ms)
+
+    def _starve(self, slot: Slot, until_ms: int) -> None:
+        """Whatever lives there gets a core for moments only: its machine is loaded. Its heartbeats come late, mostly in time."""
+        world, worker = self.world, slot.worker
+        if self.calm or world.now_ms >= until_ms:
+            return
+        away_ms = world.rng.uniform(500, 5_000)
+        if worker is not None:
+            worker.process.freeze()
+            world.after(away_ms, worker.process.thaw)
+        world.after(away_ms + world.pause(1, 300), self._starve, slot, until_ms)
 
     def _at_point(self, slot: Slot, what: str, when: str) -> None:
         for fault in self.triggers:

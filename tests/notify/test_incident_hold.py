@@ -183,6 +183,22 @@ def test_no_other_alert_inhibits_it(other: Alert) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("usd", "is_sent"), [(20, False), (11, False), (9, True)])
+def test_nodes_that_are_most_of_what_is_unused_are_not_sent_beside_that(usd: int, is_sent: bool) -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        unused: dict[str, Any] = {"alert_id": "al_unused", "rule": "unallocated", "subject_kind": "fleet"}
+        unused |= {"started_ms": NOW_MS - 3_600_000, "usd_nano_per_hour": 20 * 10**9}
+        there.keep(an_alert("nodes", **unused))
+        about: dict[str, Any] = {"rule": "forgotten_node", "subject_kind": "node_group"}
+        await there.offer(an_alert("c1/p5", **about, usd_nano_per_hour=usd * 10**9))
+        await there.work(WAIT_MS)
+        await there.work(SURE_MS)
+        assert there.sender.told == ([("c1/p5", "firing")] if is_sent else [])
+
+    run(scenario())
+
+
 def retries(**other: Any) -> Alert:
     return an_alert("train-3", rule="retry_loop", **other)
 

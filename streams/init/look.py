@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -14,11 +14,27 @@ from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import OutsideApi
 from streams.collect.kubernetes.options import Options as KubernetesOptions
 from streams.collect.ray.options import Options as RayOptions
-from streams.errors import WrongUseError
+from streams.errors import TrainfareError, WrongUseError
 from streams.init import of_kubernetes, of_machine, of_ray, of_slurm
 from streams.init.names import NAMES
 from streams.init.surroundings import Surroundings
 
+
+class _Command(NamedTuple):
+    """What a source is asked by, and where it is to be had."""
+
+    name: str
+    where: str
+
+
+_COMMANDS: Final = {
+    "slurm": _Command(
+        "sinfo", "a command of Slurm: run this where users submit jobs, or put Slurm's commands on the PATH"
+    ),
+    "local": _Command(
+        "nvidia-smi", "which comes with NVIDIA's driver: without it there is no GPU here to be metered"
+    ),
+}
 _RAY_TIMEOUT_S: Final = 2.0
 _RAY_VERSION_BYTES: Final = 65_536
 
@@ -28,6 +44,7 @@ def look(name: str, login: Mapping[str, Any], clock: Clock) -> Surroundings:
 
     Raises:
         SourceUnavailableError: It does not answer.
+        TrainfareError: The command that asks it is not here.
         WrongUseError: An option is wrong, or not one of it.
     """
     lookers: Mapping[str, Callable[[], Surroundings]] = {
@@ -40,6 +57,8 @@ def look(name: str, login: Mapping[str, Any], clock: Clock) -> Surroundings:
         raise WrongUseError(
             f"init {name} asks commands of this machine: leave out --url and files of a login"
         )
+    if (needed := _COMMANDS.get(name)) and shutil.which(needed.name) is None:
+        raise TrainfareError(f"init {name}: this machine has no {needed.name}, {needed.where}")
     return lookers[name]()
 
 

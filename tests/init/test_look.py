@@ -213,6 +213,20 @@ def test_what_does_not_answer_is_an_error_of_the_source() -> None:
         of_slurm.look(site)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("slurm", "no sinfo, a command of Slurm: run this where users submit"), ("local", "no nvidia-smi, which comes with")],
+)  # fmt: skip
+def test_a_machine_without_the_command_is_said_as_such(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as a collector says it, whose file names the command: `init` has no option for that."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TrainfareError, match=f"^init {name}: this machine has {said}") as caught:
+        look(name, {}, ManualClock(0))
+    assert "name a command" not in str(caught.value)
+
+
 def test_a_login_is_for_those_that_have_one() -> None:
     with pytest.raises(WrongUseError, match="init slurm asks commands of this machine"):
         look("slurm", {"url": "http://127.0.0.1:1"}, ManualClock())

@@ -35,7 +35,9 @@ _ELSEWHERE: Final = re.compile(
     r"(?P<head>CREATE OR REPLACE VIEW|CREATE DATABASE IF NOT EXISTS|DROP VIEW IF EXISTS) (?P<name>`\w+`)(?P<rest>.*)",
     re.DOTALL,
 )
-_ONE_SERVERS: Final = re.compile(r"\bSETTINGS non_replicated_deduplication_window = \d+\s*")
+_SETTINGS: Final = re.compile(r"\s*\bSETTINGS (?P<all>[^()]*)$")
+#: A setting of tables on one server alone: replicated ones know the tokens of inserts by another.
+_ONE_SERVERS: Final = "non_replicated_deduplication_window"
 _PATH: Final = "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'"
 
 
@@ -72,7 +74,7 @@ def local(table: str) -> str:
 def _tables(match: re.Match[str], on: str, cluster: str, database: str) -> list[str]:
     name, version = match["name"], match["version"]
     engine = f"Replicated{match['engine']}({_PATH}{f', {version}' if version else ''})"
-    rest = _ONE_SERVERS.sub("", match["rest"]).rstrip()
+    rest = _SETTINGS.sub(_of_replicas, match["rest"]).rstrip()
     keys = KEYS.get(name, ("name",))
     place = "job_id" if "job_id" in keys else keys[0]
     return [
@@ -82,3 +84,9 @@ def _tables(match: re.Match[str], on: str, cluster: str, database: str) -> list[
             f"ENGINE = Distributed(`{cluster}`, `{database}`, `{name}{LOCAL}`, cityHash64({place}))"
         ),
     ]
+
+
+def _of_replicas(match: re.Match[str]) -> str:
+    """The settings of a replicated table."""
+    kept = [each.strip() for each in match["all"].split(",") if _ONE_SERVERS not in each]
+    return f"\nSETTINGS {', '.join(kept)}" if kept else ""

@@ -1,7 +1,7 @@
-"""A cluster of ClickHouse: the statements that make its tables, and a store over tables that are spread by the hash of the job.
+"""A cluster of ClickHouse: a store over tables that are spread by the hash of the job.
 
 The engine of these tests is one process that knows a cluster of itself: it takes statements without ON CLUSTER, and replicated tables
-without replication. `test_cluster_zookeeper` has what a real ZooKeeper says of the replicated ones.
+without replication. `test_cluster_statements` has what is asked of others, `test_cluster_zookeeper` what a real ZooKeeper says of the replicated ones.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import clickhouse_connect
 import pyarrow as pa
 import pytest
 
-from schemas.tables import JOB_MINUTES, JOBS, KEYS, SCHEMAS, SNAPSHOTS
+from schemas.tables import JOB_MINUTES, JOBS, SCHEMAS
 from sinks.clickhouse import ClickHouseStore, Server
 from sinks.clickhouse.check import check_store
-from sinks.clickhouse.cluster import CONSISTENT, on_cluster
-from sinks.clickhouse.migrate import LEDGER, shipped
+from sinks.clickhouse.cluster import CONSISTENT
 from sinks.clickhouse.view_files import shipped_views
 from sinks.errors import StoreMismatch
 from sinks.rows import Condition
@@ -52,60 +51,6 @@ def store(process: StoreProcess) -> Iterator[ClickHouseStore]:
     opened = ClickHouseStore(target_of(process))
     yield opened
     opened.close()
-
-
-def test_each_table_is_replicated_and_spread_by_its_job() -> None:
-    made = [
-        form
-        for each in shipped()
-        for sql in each.statements()
-        for form in on_cluster(sql, "fleet", "trainfare")
-    ]
-    made += on_cluster(LEDGER, "fleet", "trainfare")
-    for table, keys in {**KEYS, "migrations": ("name",)}.items():
-        held, spread = (
-            each for each in made if each.startswith("CREATE TABLE") and f"`{table}" in each.split("\n")[0]
-        )
-        version = "" if table in (SNAPSHOTS, "migrations") else ", version"
-        engine = "MergeTree" if table == SNAPSHOTS else "ReplacingMergeTree"
-        path = "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'"
-        assert f"`{table}_local` ON CLUSTER `fleet`\n" in held
-        assert f"ENGINE = Replicated{engine}({path}{version})" in held
-        place = "job_id" if "job_id" in keys else keys[0]
-        assert f"ENGINE = Distributed(`fleet`, `trainfare`, `{table}_local`, cityHash64({place}))" in spread
-    assert not any("non_replicated" in each for each in made)
-    changed = [each for each in made if each.startswith("ALTER")]
-    assert all(" ON CLUSTER `fleet` " in each for each in changed)
-    added = [each for each in changed if "ADD COLUMN" in each]
-    assert len([each for each in added if "_local`" in each]) * 2 == len(added), "both tables get a column"
-    assert all("_local`" in each for each in changed if "ADD COLUMN" not in each)
-
-
-@pytest.mark.parametrize(
-    ("statement", "forms"),
-    [
-        ("CREATE DATABASE IF NOT EXISTS `d`", ["CREATE DATABASE IF NOT EXISTS `d` ON CLUSTER `c`"]),
-        ("DROP VIEW IF EXISTS `v`", ["DROP VIEW IF EXISTS `v` ON CLUSTER `c`"]),
-        (
-            "CREATE OR REPLACE VIEW `v` AS\nSELECT 1",
-            ["CREATE OR REPLACE VIEW `v` ON CLUSTER `c` AS\nSELECT 1"],
-        ),
-        ("DELETE FROM `jobs` WHERE x = 1", ["DELETE FROM `jobs_local` ON CLUSTER `c` WHERE x = 1"]),
-        (
-            "ALTER TABLE `jobs` DROP PARTITION ID '202611'",
-            ["ALTER TABLE `jobs_local` ON CLUSTER `c` DROP PARTITION ID '202611'"],
-        ),
-        ("INSERT INTO jobs SELECT 1", ["INSERT INTO jobs SELECT 1"]),
-    ],
-)
-def test_statements_that_change_something_do_so_on_all_servers(statement: str, forms: list[str]) -> None:
-    assert on_cluster(statement, "c", "d") == forms
-
-
-@pytest.mark.parametrize("statement", ["DROP TABLE jobs", "OPTIMIZE TABLE jobs FINAL", "SELECT 1"])
-def test_what_has_no_form_for_a_cluster_is_refused(statement: str) -> None:
-    with pytest.raises(ValueError, match="no form for a cluster"):
-        on_cluster(statement, "c", "d")
 
 
 def job(job_id: str, state: str, version: int) -> pa.Table:

@@ -108,7 +108,8 @@ class Handler(BaseHTTPRequestHandler):
             body = _ON_CLUSTER.sub(b"", body)
             if self.server.is_plain:
                 body, made = _REPLICATED.subn(rb"ENGINE = \g<engine>(\g<version>)", body)
-                body += b" SETTINGS non_replicated_deduplication_window = 1000" * made
+                word = b"," if b"\nSETTINGS " in body else b" SETTINGS"
+                body += (word + b" non_replicated_deduplication_window = 1000") * made
         if url.path == "/faultless":
             self.server.faults.clear()
             self._reply(200, b"ok\n")

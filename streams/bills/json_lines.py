@@ -40,7 +40,9 @@ class JsonLines:
                 try:
                     record = _DECODER.decode(text)
                 except (msgspec.MsgspecError, RecursionError):
-                    raise texts.refused("is no JSON object; expected one object a line") from None
+                    raise texts.refused(
+                        f"is no JSON object; expected one object a line{texts.cut_off}"
+                    ) from None
                 place = f"line {texts.number}"
                 yield from self._reading.lines_of_record(texts.name, texts.number, place, record)
             texts.begin_record()

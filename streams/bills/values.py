@@ -25,6 +25,8 @@ CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,20}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][+-]?\d{1,2})?", re.ASCII)
 #: Commas are separators of thousands for certain where a point follows: 1,234 may be 1.234.
 _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:,\d{3}){1,6}\.\d{0,60}", re.ASCII)
+#: The year first: no other reading is possible, as there is of 03/10/2026.
+_SLASHED: Final = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2})(|[ T]\d\d:.*)", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 2000, 2100
 
 
@@ -108,6 +110,10 @@ def _instant_of_text(text: str) -> int:
     try:
         if len(text) > 40:
             raise ValueError
+        if (parts := _SLASHED.fullmatch(text)) is not None:
+            return _seconds(
+                datetime.fromisoformat(f"{parts[1]}-{int(parts[2]):02}-{int(parts[3]):02}{parts[4]}")
+            )
         return _seconds(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise BadValueError(

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from streams.bills.csv_lines import CsvLines
+from streams.bills.json_lines import JsonLines
 from streams.bills.lines import BillLine
 from streams.bills.reading import NOTHING_ASKED, Reading
+from streams.errors import WrongUseError
 from tests.bills.bill import line, text_of
 from tests.bills.exports import BILLS, EXPORTS
 
@@ -40,6 +42,7 @@ def values_of(lines: list[BillLine]) -> list[tuple[object, ...]]:
         FOCUS.replace("1234567.5", '"1,234,567.50"'),
         FOCUS.replace("1234567.5", " 1234567.50 "),
         FOCUS.replace("-0.5", "-.5"),
+        FOCUS.replace("2026-03-01 10:00:00", "2026/3/01 10:00:00"),
         FOCUS.removesuffix("\n"),
     ],
 )
@@ -60,3 +63,34 @@ def test_names_of_columns_may_be_in_any_case_in_every_format(name: str, tmp_path
         for names in (header, header.lower(), header.upper())
     ]
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "found", "said"),
+    [
+        (
+            "azure-ea",
+            "10/31/2026",
+            "31/10/2026",
+            "'31/10/2026' is no day such as 10/31/2026 (the month first)",
+        ),
+        ("azure-ea", "10/31/2026", "10/31/2026 0:00", "'10/31/2026 0:00' is no instant"),
+        ("focus", "2026-10-31T", "31/10/2026T", "'31/10/2026T00:00:00Z' is no instant"),
+        ("focus", "2026-10-31T", "2026/13/31T", "is no instant"),
+    ],
+)
+def test_a_day_that_is_none_is_shown_as_the_file_has_it(
+    name: str, was: str, found: str, said: str, tmp_path: Path
+) -> None:
+    text = EXPORTS[name].text(BILLS)
+    assert was in text
+    with pytest.raises(WrongUseError) as caught:
+        lines_of(tmp_path, text.replace(was, found))
+    assert said in str(caught.value)
+
+
+def test_a_record_of_json_that_is_cut_off_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    path.write_text(EXPORTS["gcp json"].text(BILLS)[:-40], encoding="utf-8")
+    with path.open("rb") as stream, pytest.raises(WrongUseError, match="it seems to be cut off"):
+        list(JsonLines("f.json", stream, Reading(NOTHING_ASKED)))

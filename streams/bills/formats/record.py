@@ -130,11 +130,17 @@ class BillRecord:
         Raises:
             BadValueError: It is missing, or no instant.
         """
-        parts = _US_DAY.fullmatch(self.text(*names))
+        text = self.text(*names)
+        parts = _US_DAY.fullmatch(text)
         if parts is None:
             return self.instant(*names)
         day = f"{parts[3]}-{int(parts[1]):02}-{int(parts[2]):02}"
-        return datetime.fromtimestamp(values.instant_s(day), UTC)
+        try:
+            return datetime.fromtimestamp(values.instant_s(day), UTC)
+        except values.BadValueError:
+            raise values.BadValueError(
+                f"{values.shown(text)} is no day such as 10/31/2026 (the month first) or 2026-10-31"
+            ) from None
 
     def month(self, *names: str) -> datetime:
         """The begin of a month such as 202610.

@@ -47,7 +47,7 @@ class Kept:
     def __init__(self) -> None:
         self.job, self.curve, self.curves = JobState("j"), JobCurve(), CurveBook()
         self.event(JobType.started, 1, T0)
-        self.curves.replace(self.curve.build(self.job, COVERAGE, BOOK, (), T0))
+        self.build(T0)
 
     def event(self, kind: JobType, attempt: int, at_ms: int) -> None:
         self.job.add_event(
@@ -72,9 +72,13 @@ class Kept:
     def add(self, now_ms: int) -> bool:
         return self.curve.add_amounts(self.job, self.curves, BOOK, now_ms)
 
+    def build(self, now_ms: int) -> None:
+        self.curves.replace(self.curve.build(self.job, COVERAGE, BOOK, (), now_ms))
+
     def check(self, now_ms: int) -> None:
-        anew = CurveBook()
-        anew.replace(JobCurve().build(self.job, COVERAGE, BOOK, (), now_ms))
+        anew, curve = CurveBook(), JobCurve()
+        anew.replace(curve.build(self.job, COVERAGE, BOOK, (), now_ms))
+        assert self.curve.unpriced_ms == curve.unpriced_ms
         times_ms = now_ms + np.arange(0, 200 * MINUTE_MS, 7 * MINUTE_MS, dtype=np.int64)
         for kept, other in zip(self.curves.figures(times_ms), anew.figures(times_ms), strict=True):
             np.testing.assert_allclose(kept.astype(np.float64), other.astype(np.float64), rtol=1e-9)
@@ -99,7 +103,8 @@ class Kept:
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 2 * 10**13), st.integers(0, 100), st.sampled_from([0, 0, 0, 5, 90, 400]), st.sampled_from([0, 60, 3600, 86_400])
+            st.integers(0, 2 * 10**13), st.integers(0, 100), st.sampled_from([0, 0, 0, 5, 90, 400]), st.sampled_from([0, 60, 3600, 86_400]),
+            st.sampled_from(["internet", "internet", "intra_zone"]),
         ),
         min_size=1,
         max_size=30,
@@ -107,10 +112,14 @@ class Kept:
 )  # fmt: skip
 def test_amounts_that_are_added_come_to_the_curve_that_is_built_anew(steps: list[Any]) -> None:
     kept, now_ms = Kept(), T0
-    for size, minutes, late_minutes, interval_s in steps:
+    for size, minutes, late_minutes, interval_s, path in steps:
         now_ms += minutes * MINUTE_MS + 1_000
-        kept.amount(size, now_ms - late_minutes * MINUTE_MS, 1000 * interval_s)
-        assert kept.add(now_ms)
+        known = kept.curve.unpriced_ms
+        kept.amount(size, now_ms - late_minutes * MINUTE_MS, 1000 * interval_s, path)
+        is_added = kept.add(now_ms)
+        assert is_added == (kept.curve.unpriced_ms == known)
+        if not is_added:
+            kept.build(now_ms)
         assert not kept.job.attempts[1].fresh_traffic
         kept.check(now_ms)
 
@@ -123,6 +132,11 @@ def test_amounts_without_a_price_build_the_curve_anew() -> None:
     assert not kept.add(T0 + 2 * MINUTE_MS)
     assert kept.curve.may_differ(kept.job, ())
     assert kept.curve.unpriced_ms.traffic_ms == T0 + 2 * MINUTE_MS
+    kept.build(T0 + 2 * MINUTE_MS)
+    kept.amount(10**9, T0 + 3 * MINUTE_MS, 0, path="intra_zone")
+    assert kept.add(T0 + 3 * MINUTE_MS), "it is known since when amounts have no price"
+    kept.amount(10**9, T0 + MINUTE_MS, 0, path="intra_zone")
+    assert not kept.add(T0 + 4 * MINUTE_MS), "since earlier than known"
 
 
 def test_amounts_of_a_job_that_its_samples_pay_for_build_the_curve_anew() -> None:

@@ -223,17 +223,17 @@ class JobCurve:
     def add_amounts(self, job: JobState, curves: CurveBook, book: PriceBook, now_ms: int) -> bool:
         """Add new amounts to the job's curve in `curves`, of which nothing else changed; return whether that is possible.
 
-        Only while all amounts have a price: `unpriced` would open.
+        Only while no amount of an earlier minute than known has no price: `unpriced` would open, or hold longer.
         """
-        if self.runs or self.unpriced or self.behind or self.tail is not None or self.amounts.unpriced:
+        if self.runs or self.unpriced or self.behind or self.tail is not None:
             return False
         attempts = job.with_usage.values()
         if any(attempt.fresh_minutes or not attempt.has_start for attempt in attempts):
             return False
-        self.book, since_ms = book, now_ms - DETAIL_MS
+        self.book, since_ms, unpriced = book, now_ms - DETAIL_MS, dict(self.amounts.unpriced)
         for attempt in attempts:
             self.amounts.add(attempt, book, self.payer, since_ms, repriced=False)
-        if self.amounts.unpriced:
+        if self.amounts.unpriced != unpriced:
             self.repriced = True  # it is built anew
             return False
         start_nano = self.amounts.start_nano(job, book, self.payer, curves.first_paid_ms(job.id))

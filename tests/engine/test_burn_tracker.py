@@ -96,7 +96,11 @@ def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None
     assert log.rates() == []
 
 
-def test_shortly_before_a_tick_amounts_are_read_and_the_tick_gives_the_same() -> None:
+@pytest.mark.parametrize(
+    ("interval_ms", "at_ms"), [(1_000, TICK_MS - 1_500), (TICK_MS - 1, TICK_MS - 1_500), (TICK_MS, 8_000)]
+)
+def test_before_a_tick_amounts_are_read_and_the_tick_gives_the_same(interval_ms: int, at_ms: int) -> None:
+    """At once if the next ones are expected after the tick, else shortly before it."""
     egress = PriceEvent("s", "e", 1, "egress", Component.network, 10**9, Per.gb, 1, 0, {})
     book = BOOK.with_events([egress])
     logs = Log(), Log()
@@ -105,20 +109,21 @@ def test_shortly_before_a_tick_amounts_are_read_and_the_tick_gives_the_same() ->
         log.add("jobs", T0, type="started", gpu_count=8)
         log.judge(T0, T0)
         log.rates()
-        log.add("network", T0 + 8_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
+        amounts = {"interval_ms": interval_ms, "path": "internet", "direction": "egress", "bytes": 10**13}
+        log.add("network", T0 + 8_000, **amounts)
     early, late = logs
     tracker = early.shard.tracker
 
     def is_built() -> bool:
         return tracker.minutes("j", T0 // MINUTE_MS, 1, book) is not None
 
-    early.shard.write_interim_rates(T0 + TICK_MS - 2_000, early.view)
-    assert not is_built()
-    early.shard.write_interim_rates(T0 + TICK_MS - 1_000, early.view)
+    early.shard.write_interim_rates(T0 + min(at_ms, TICK_MS - 1_501), early.view)
+    assert is_built() == (at_ms < TICK_MS - 1_501)
+    early.shard.write_interim_rates(T0 + at_ms, early.view)
     assert (is_built(), early.rates()) == (True, [])
     assert tracker.awaits("j", book)  # no tick has judged it yet, so it must not be archived
-    early.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
-    late.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
+    early.add("network", T0 + 9_000, **amounts)
+    late.add("network", T0 + 9_000, **amounts)
     assert not is_built()
     rows = []
     for log in logs:

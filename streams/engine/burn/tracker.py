@@ -85,6 +85,7 @@ class BurnTracker:
         # Those of them with a lifecycle event, and those with new amounts.
         self._lifecycle: set[str] = set()
         self._amounts: set[str] = set()
+        self._rare_amounts: set[str] = set()  # of which no more are expected before the next tick
         self._built: set[str] = set()  # jobs whose curves were built since the last tick
         self._prepared_ms = 0  # the tick that was last prepared
         # The last instant whose rows are chosen, while the curves are still those of then; NEVER_MS: there is none.
@@ -133,17 +134,20 @@ class BurnTracker:
             return None
         return self._curves.minutes(job_id, first, count)
 
-    def touch(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
+    def touch(self, job_id: str, *, lifecycle: bool = False, amounts_ms: int | None = None) -> None:
         """Record a change of the job.
 
-        `lifecycle`: by a lifecycle event, which is shown before the next tick. `amounts`: by an amount; as these may come
-        each second, the curve is built shortly before the tick.
+        `lifecycle`: by a lifecycle event, which is shown before the next tick. `amounts_ms`: by amounts of such an interval;
+        as short ones may come each second, the curve is built for them shortly before the tick, for long ones at once: all
+        together would be late.
         """
         self._changed.add(job_id)
         if lifecycle:
             self._lifecycle.add(job_id)
-        elif amounts:
+        elif amounts_ms is not None:
             self._amounts.add(job_id)
+            if amounts_ms >= TICK_MS:
+                self._rare_amounts.add(job_id)
 
     def mark_alive(self, job_ids: Collection[str]) -> None:
         """Record samples of these jobs that change no cost."""
@@ -193,7 +197,8 @@ class BurnTracker:
                 self._judge_stretch(tracked, begin_ms, tick_ms - TICK_MS)
                 self._adopt(known, news)
                 self._refresh(tracked, tick_ms, self._changed)
-                self._changed, self._lifecycle, self._amounts, self._built = set(), set(), set(), set()
+                self._changed, self._lifecycle, self._amounts = set(), set(), set()
+                self._rare_amounts, self._built = set(), set()
                 begin_ms = tick_ms
             else:
                 self._adopt(known, news)
@@ -219,8 +224,8 @@ class BurnTracker:
     def write_interim_rates(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks.
 
-        Shortly before a tick it is prepared, since all its work at once would delay its alerts: the curves of jobs with new
-        amounts are built, and the jobs whose turn it will be are checked.
+        Before a tick it is prepared, since all its work at once would delay its alerts: the curves of jobs with new amounts
+        are built, and, shortly before it, the jobs whose turn it will be are checked.
         """
         next_ms = (now_ms // TICK_MS + 1) * TICK_MS
         is_before_tick = next_ms - now_ms <= _BEFORE_TICK_MS
@@ -228,7 +233,7 @@ class BurnTracker:
             self._prepared_ms = next_ms
             self._move_silences(tracked, next_ms, next_ms)
             IdleGpus.note_productive(self._curves, tracked.coverage, next_ms, self._profiles)
-        amounts = self._amounts if is_before_tick else set()
+        amounts = self._amounts if is_before_tick else self._rare_amounts
         if not self._lifecycle and not amounts:
             return
         self._adopt(known, self._news(tracked, known))
@@ -238,8 +243,8 @@ class BurnTracker:
         self._built |= built
         self._changed -= built
         self._lifecycle = set()
-        if amounts:
-            self._amounts = set()
+        self._amounts -= built
+        self._rare_amounts = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
             self._chosen_ms = NEVER_MS

@@ -100,7 +100,7 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
         if event.type == JobType.checkpointed:
             shard.checkpoints.add(event)
     elif isinstance(event, TrafficEvent):
-        shard.mark_changed(event.job_id, amounts=True)
+        shard.mark_changed(event.job_id, amounts_ms=event.interval_ms)
 
 
 _GPU_TOPIC = "gpu"

@@ -92,11 +92,14 @@ class ShardState:
         self.snapshots.changes.sampled.update(job_ids)
         self.tracker.mark_alive(job_ids)
 
-    def mark_changed(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
-        """Record a change of a job that affects its cost; `lifecycle`, `amounts`: caused by such an event."""
+    def mark_changed(self, job_id: str, *, lifecycle: bool = False, amounts_ms: int | None = None) -> None:
+        """Record a change of a job that affects its cost.
+
+        `lifecycle`: by a lifecycle event. `amounts_ms`: by amounts of such an interval.
+        """
         self.due.dirty_jobs.add(job_id)
         self.snapshots.changes.jobs.add(job_id)
-        self.tracker.touch(job_id, lifecycle=lifecycle, amounts=amounts)
+        self.tracker.touch(job_id, lifecycle=lifecycle, amounts_ms=amounts_ms)
 
     def mark_node(self, name: str) -> None:
         """Record a change of a node that affects its cost."""

@@ -39,8 +39,9 @@ def fold(shard: Shard, records: list[LogRecord]) -> None:
     shard.fold(LogBatch("jobs", 0, records[0].offset, records[-1].offset + 1, records))
 
 
-def stored(shard: Shard, version: int) -> list[tuple[int, int, int | None]]:
-    table = shard.checkpoint(T0 + 60 * MINUTE, version, open_attempts=False).tables.get(JOB_CHECKPOINTS)
+def stored(shard: Shard, version: int, *, rows_only: bool = False) -> list[tuple[int, int, int | None]]:
+    point = shard.checkpoint(T0 + 60 * MINUTE, version, open_attempts=False, rows_only=rows_only)
+    table = point.tables.get(JOB_CHECKPOINTS)
     rows = [] if table is None else table.to_pylist()
     assert {(row["job_id"], row["source"], row["version"]) for row in rows} <= {("run-1", "sdk", version)}
     return [
@@ -72,6 +73,19 @@ def test_a_shard_that_was_restored_writes_the_rest(cut: int) -> None:
     again = Shard.restore(0, ShardSettings(), PriceBook.empty(), [snapshot])
     fold(again, LOG[cut:])
     assert stored(again, 2) == [row for offset, row in zip((1, 3, 6), ROWS, strict=True) if offset >= cut]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_they_wait_for_a_snapshot_or_for_the_last_checkpoint(is_last: bool) -> None:
+    shard = new()
+    fold(shard, LOG[:1])
+    assert stored(shard, 1) == []
+    fold(shard, LOG[1:])
+    assert stored(shard, 2, rows_only=True) == []
+    assert shard.unsaved(T0, open_attempts=False)
+    if is_last:
+        shard.owe_books()
+    assert stored(shard, 3, rows_only=is_last) == ROWS
 
 
 def test_the_duration_is_no_part_of_the_state() -> None:

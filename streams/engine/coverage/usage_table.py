@@ -28,19 +28,19 @@ _MEASURES = (
 
 def usage_tables(coverage: Coverage, rows: I64, shard: int, version: int) -> dict[str, pa.Table]:
     """Build the tables of these rows of coverage; those without rows are left out."""
-    idle = coverage.are_idle(rows)
-    tables = {
-        JOB_USAGE_MINUTES: usage_rows(coverage, rows[~idle], shard, version),
-        UNATTRIBUTED_MINUTES: unattributed_rows(coverage, rows[idle], shard, version),
-    }
-    tables[ATTEMPT_GPUS] = gpu_rows(coverage, rows, shard, version)
-    return {name: table for name, table in tables.items() if table.num_rows}
+    idle, tables = coverage.are_idle(rows), dict[str, pa.Table]()
+    if not idle.all():
+        tables[JOB_USAGE_MINUTES] = usage_rows(coverage, rows[~idle], shard, version)
+    if idle.any():
+        tables[UNATTRIBUTED_MINUTES] = unattributed_rows(coverage, rows[idle], shard, version)
+    if found := _covered_gpus(coverage, rows):
+        tables[ATTEMPT_GPUS] = _gpu_rows(found, shard, version)
+    return tables
 
 
-def gpu_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
-    """Build the rows of `attempt_gpus` that these rows of coverage give reason for."""
-    found = _covered_gpus(coverage, rows)
-    job_ids, attempts, nodes, gpus = zip(*found, strict=True) if found else ((), (), (), ())
+def _gpu_rows(found: list[tuple[str, int, str, str]], shard: int, version: int) -> pa.Table:
+    """Build rows of `attempt_gpus`."""
+    job_ids, attempts, nodes, gpus = zip(*found, strict=True)
     columns = {
         "job_id": pa.array(job_ids, pa.string()),
         "attempt": pa.array(attempts, pa.uint32()),

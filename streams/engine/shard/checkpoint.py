@@ -67,8 +67,8 @@ def build_checkpoint(
 ) -> Checkpoint:
     """Build the checkpoint of a shard; its rows count as booked from now on.
 
-    `rows_only`: leave to a later checkpoint the snapshot, unless there is none yet, jobs that leave memory, and rows of usage
-    that are stored as they were a little earlier.
+    `rows_only`: leave to a later checkpoint the snapshot, unless there is none yet, jobs that leave memory, rows of usage
+    that are stored as they were a little earlier, and the checkpoints that jobs reported.
 
     Raises:
         ValueError: `version` is not above the shard's last version.
@@ -85,7 +85,8 @@ def build_checkpoint(
     tables.update(usage)
     tables.update(shard.refused.drain(version))
     tables.update(shard.ahead.drain(shard.number, version))
-    tables.update(shard.checkpoints.drain(shard.number, version))
+    if not _waits_for_snapshot(shard, rows_only=rows_only):
+        tables.update(shard.checkpoints.drain(shard.number, version))
     tables.update(shard.tracker.tables(shard.number, version))
     unwritten = shard.due.dirty_jobs | shard.due.hours_put_off
     finished = [] if rows_only else _finished(shard)
@@ -144,7 +145,7 @@ def _drain_usage(shard: ShardState, version: int, *, rows_only: bool) -> dict[st
     A snapshot counts all of them as stored. Without one, those of a running minute would be stored each second again: of jobs
     that nothing else is derived of, they wait for the next snapshot.
     """
-    waits = rows_only and not shard.due.books_owed  # books say that the tables are complete
+    waits = _waits_for_snapshot(shard, rows_only=rows_only)
     rows = shard.coverage.drain_urgent(shard.due.dirty_jobs) if waits else shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
         owed = shard.jobs[job_id].attempts[attempt].owed_hours
@@ -152,6 +153,11 @@ def _drain_usage(shard: ShardState, version: int, *, rows_only: bool) -> dict[st
             owed.add(hour)
             shard.snapshots.changes.owed.add(OwedHour(job_id, attempt, hour))
     return usage_tables(shard.coverage, rows, shard.number, version)
+
+
+def _waits_for_snapshot(shard: ShardState, *, rows_only: bool) -> bool:
+    """Whether rows that nobody misses for some seconds are left to the next snapshot; books say that the tables are complete."""
+    return rows_only and not shard.due.books_owed
 
 
 def _derive_jobs(

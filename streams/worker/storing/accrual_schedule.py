@@ -1,6 +1,7 @@
-"""Schedules the accrual of open attempts: equally often for each shard, and spread over the checkpoints.
+"""Schedules the accrual of open attempts: equally often for each shard, some shards at a time.
 
-It spreads them because alerts wait for the flight they are in.
+What accrues comes in tables of its own, and an insert costs much the same however few its rows: all shards at once would
+need the fewest, but a flight with them would keep the rows of other jobs waiting.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 from streams.worker.shards.owned_shard import OwnedShard
 
 #: Slots in one interval; shards whose numbers are congruent modulo this are accrued together.
-_TURNS: Final = 10
+_TURNS: Final = 4
 
 
 class AccrualSchedule:

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.tables import ARCHIVE, JOB_HOURS, JOB_USAGE_MINUTES
+from schemas.tables import ARCHIVE, ATTEMPTS, JOB_HOURS, JOB_USAGE_MINUTES
+from schemas.tables import JOBS as JOBS_TABLE
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
@@ -290,6 +291,30 @@ def seconds(first_s: int, last_s: int, numbers: Sequence[int]) -> list[Json]:
         {**event("", 1000 * last_s, f"j{number}"), "interval_ms": 1000 * (last_s - first_s), "node": "n", "gpus": ["g"], "util_ratio": [1]}
         for number in numbers
     ]  # fmt: skip
+
+
+def test_rows_of_a_running_job_wait_for_its_accrual_unless_they_show_more() -> None:
+    kept = SnapshotChain()
+
+    def written(after_ms: int, *, pays: bool = False) -> list[tuple[str, int]]:
+        tables = kept.store(after_ms, pays=pays, rows_only=not pays).tables
+        assert (JOBS_TABLE in tables) == (ATTEMPTS in tables)
+        rows = tables[JOBS_TABLE].to_pylist() if JOBS_TABLE in tables else []
+        return [(row["state"], row["wall_clock_ms"]) for row in rows]
+
+    feed(kept.shard, "jobs", [event("started", 0)])
+    assert written(0, pays=True) == [("running", 0)]
+    feed(kept.shard, "jobs", [event("checkpointed", 1_000)])
+    assert written(2_000) == []
+    feed(kept.shard, "jobs", [event("suspended", 3_000)])
+    assert written(4_000) == [("suspended", 3_000)]
+    feed(kept.shard, "jobs", [event("resumed", 5_000)])
+    assert written(6_000) == [("running", 4_000)]
+    feed(kept.shard, "jobs", [event("checkpointed", 7_000)])
+    assert written(8_000) == []
+    assert written(8_000, pays=True) == [("running", 6_000)]
+    feed(kept.shard, "jobs", [event("completed", 9_000)])
+    assert written(9_000) == [("completed", 7_000)]
 
 
 def test_usage_of_a_running_minute_waits_for_a_snapshot_but_of_new_and_of_changed_jobs() -> None:

@@ -27,7 +27,7 @@ from streams.engine.ledger.sampled_minutes import SampledMinutes
 from streams.engine.repricing.price_changes import index_job, node_lookups
 from streams.engine.shard import snapshot_writer
 from streams.engine.shard.books import book_tables
-from streams.engine.shard.job_tables import job_tables
+from streams.engine.shard.job_tables import job_tables, shows_more
 from streams.engine.shard.parts import set_member
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.state import ShardState
@@ -197,7 +197,7 @@ def _derive_jobs(
         shard.due.dirty_jobs.discard(job_id)
         shard.due.sampled_jobs.discard(job_id)
         # An open job is due again with the next accrual: until then its time columns can wait.
-        if not job.are_row_inputs_unchanged() or open_attempts or job.has_ended:
+        if open_attempts or job.has_ended or shows_more(job):
             changed.append(job)
         elif not job.is_open:
             shard.due.sampled_jobs.add(job_id)

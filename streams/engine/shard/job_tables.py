@@ -83,6 +83,12 @@ def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int
     }
 
 
+def shows_more(job: JobState) -> bool:
+    """Whether more than time columns of the job's rows differ from those written last; they count as written from now on."""
+    written = job.said_rows
+    return written is None or _row_inputs(job) != written[1]
+
+
 def _row_inputs(job: JobState) -> ShownRows:
     """The job's rows without time columns; most jobs are written again only because these change."""
     said = job.row_inputs()

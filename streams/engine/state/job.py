@@ -75,7 +75,6 @@ class JobState:
         "_limits",
         "_place",
         "_requested",
-        "_shown",
         "_start_sources",
         "_timelines",
         "_times",
@@ -127,7 +126,6 @@ class JobState:
             False  # whether all of it will be derived again, so that no price change matters before
         )
         # Inputs of its rows as of the last check, without time columns; unknown after a restart.
-        self._shown: Said | None = None
         # Inputs of its price lookups as of the last check.
         self._asks: tuple[dict[int, Timeline], JobDimensions, int, int] | None = None
         self.said_rows: tuple[Said, ShownRows] | None = None  # cached rows for the tables
@@ -396,11 +394,6 @@ class JobState:
             self.start_sources(),
             samples,
         )
-
-    def are_row_inputs_unchanged(self) -> bool:
-        """Whether only time columns of its rows would differ from the last call."""
-        shown, self._shown = self._shown, self.row_inputs()
-        return shown == self._shown
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -15,24 +14,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from schemas.durations import DAY_MS
 from schemas.events import ControlEvent
 from schemas.validate_requests import are_actions_confirmed
-from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.address_keys import address_keys
 from streams.clock import Clock, SystemClock
 from streams.config.confirmers import confirmers_of
-from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
-from streams.engine.kernels._jit import are_compiled
-from streams.engine.kernels.warm import compile_all
+from streams.config.settings import KafkaSettings, Settings
 from streams.engine.reference_log import ReferenceLog, Standing
-from streams.engine.settings import ShardSettings
-from streams.engine.shard.shard import Shard
+from streams.from_settings import engine, notifier_of, open_store, shard_settings, target_of
 from streams.notify.from_settings import links_of, notifier_options
-from streams.notify.notifier import Notifier
 from streams.notify.receiver_check import ReceiverCheck
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender
@@ -65,10 +59,9 @@ from streams.worker.ledger_judges.known_log import known_log
 from streams.worker.ledger_judges.live_judge import LedgerRules
 from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.log_time import LogTime, MessageTime
-from streams.worker.meter import Meter, NotifierOf
+from streams.worker.meter import Meter
 from streams.worker.options import ShardManagerOptions
 from streams.worker.receipts.request_messages import RequestMessages
-from streams.worker.shards.ports import ShardFactory
 from streams.worker.startup import Startup, stopped_by_signals
 from streams.worker.storing.balances import keep_balances
 from streams.worker.storing.dead_letters import DeadLetterProducer
@@ -80,60 +73,6 @@ logger = logging.getLogger(__name__)
 _REACH_S: Final = 3.0
 _LOOK_EVERY_S: Final = 1.0
 _GIVE_BACK_EVERY_S: Final = 30.0
-
-
-def engine(settings: ShardSettings) -> ShardFactory:
-    """The factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
-    if not are_compiled():
-        logger.info("compiling the kernels, once for each version: this takes about a minute of a core")
-    compile_all()
-    return lambda number, book, blobs: Shard.restore(number, settings, book, blobs, secrets.token_bytes(16))
-
-
-def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Target:
-    """Where the configured store is: a server, or a directory."""
-    if clickhouse.data_dir is not None:
-        return Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database, retry_for_s=retry_for_s)
-    return Server(
-        url=clickhouse.url,
-        database=clickhouse.database,
-        user=clickhouse.user,
-        password=clickhouse.password.get_secret_value(),
-        reader_user=clickhouse.reader_user,
-        reader_password=clickhouse.reader_password.get_secret_value(),
-        retry_for_s=retry_for_s,
-        cluster=clickhouse.cluster or "",
-    )
-
-
-def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:
-    """Open the configured store.
-
-    Raises:
-        SinkError: It cannot be opened.
-    """
-    return ClickHouseStore(target_of(clickhouse))
-
-
-def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> ShardSettings:
-    """The engine's part of the settings."""
-    return ShardSettings(
-        job_horizon_ms=meter.job_horizon_ms,
-        late_horizon_ms=meter.late_horizon_ms,
-        dedupe_horizon_ms=meter.dedupe_horizon_ms,
-        run_start_ms=run_start_ms,
-        max_idle_gpus=meter.max_idle_gpus,
-        # The bad lines of a file are limited by the file; a log has no end.
-        dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
-    )
-
-
-def notifier_of(
-    settings: Settings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
-) -> NotifierOf:
-    """A function that builds the meter's notifier, given the lookup of addresses."""
-    options = replace(notifier_options(settings), resolved_horizon_ms=resolved_horizon_ms)
-    return lambda addresses: Notifier(store, addresses, options, clock)
 
 
 def requester_of(

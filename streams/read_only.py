@@ -9,9 +9,10 @@ import asyncio
 import sys
 
 from sinks.clickhouse import ClickHouseStore
-from streams.app import open_store, shown_settings
+from streams.app import shown_settings
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
+from streams.from_settings import open_store
 from streams.selfcheck.audit import ledger_checks, tables
 from streams.selfcheck.audit.live import asking
 from streams.selfcheck.audit.verdict import Verdict

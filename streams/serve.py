@@ -10,12 +10,13 @@ from typing import Final
 from schemas.durations import DAY_MS
 from sinks.clickhouse import ClickHouseStore, Embedded
 from sinks.errors import StoreMismatch
-from streams.app import run_worker, target_of
+from streams.app import run_worker
 from streams.broker.broker import LocalBroker
 from streams.broker.writers import LocalRecordLog
 from streams.clock import Clock, SystemClock
 from streams.config.serving import ServeSettings
 from streams.config.settings import Settings
+from streams.from_settings import target_of
 from streams.segmented_log.directory import DIRECTORY
 from streams.segmented_log.log import LogOptions
 from streams.web.record_log import Writers

@@ -15,7 +15,6 @@ import pyarrow as pa
 from schemas.events import PriceEvent
 from schemas.tables import DEAD_LETTERS, PRICES
 from sinks.port import Store
-from streams.app import engine, shard_settings
 from streams.backfill.histories import Owner, Skipped
 from streams.backfill.known import known_owners
 from streams.backfill.reading import LINES_TOPIC, ReadFiles, read_files
@@ -30,6 +29,7 @@ from streams.engine.pricing.rows import price_table
 from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import dead_letter_table
 from streams.errors import WrongUseError
+from streams.from_settings import engine, shard_settings
 from streams.replay.files import digest
 from streams.replay.lines import LineReader
 from streams.replay.prices import stored_book

@@ -133,8 +133,8 @@ def _instant_ms(text: str) -> int:
 def _metered(
     files: list[Path], settings: Settings, until_ms: int | None, *, full_speed: bool
 ) -> BackfillResult:
-    from streams.app import open_store  # loads ClickHouse and the kernels
     from streams.backfill.backfill import run_backfill
+    from streams.from_settings import open_store  # loads ClickHouse and the kernels
 
     collect_rarely()
     compile_kernels()
@@ -233,8 +233,8 @@ def _names(names: list[str], count: int) -> str:
 
 
 def _list(settings: Settings, form: OutputFormat) -> None:
-    from streams.app import open_store
     from streams.backfill.runs import Runs
+    from streams.from_settings import open_store
 
     store = open_store(settings.clickhouse)
     try:
@@ -261,8 +261,8 @@ def _put_on_record(settings: Settings, act: str, run: BackfillRun, what: str, co
 
 def _undo(settings: Settings, number: int) -> None:
     from schemas.tables import SCHEMAS
-    from streams.app import open_store
     from streams.backfill.undo import undo
+    from streams.from_settings import open_store
 
     store = open_store(settings.clickhouse)
     try:

@@ -19,12 +19,12 @@ from schemas.decode import decode
 from schemas.durations import NEVER_MS
 from schemas.events import PriceEvent
 from schemas.reserved import FIRST_BACKFILL_SHARD
-from streams.app import shard_settings
 from streams.config.settings import Settings
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import FUTURE_MS
 from streams.errors import WrongUseError
+from streams.from_settings import shard_settings
 from streams.replay.files import FileLine, digest, read_lines
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.segments import LOG_KEY, LOG_OF_FILES, LogSegment, Replayed

@@ -16,7 +16,6 @@ from pydantic import SecretStr
 from schemas.durations import HOUR_MS
 from sinks.clickhouse import ClickHouseStore
 from streams.address_keys import address_keys
-from streams.app import engine, notifier_of, open_store, shard_settings
 from streams.clock import Clock
 from streams.config.settings import Settings
 from streams.demo.catalog import TEAMS
@@ -29,6 +28,7 @@ from streams.demo.stories import Stories
 from streams.demo.story import captions
 from streams.demo.summary import Summary, summary_of
 from streams.engine.shard.books import Books
+from streams.from_settings import engine, notifier_of, open_store, shard_settings
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.replay import until

@@ -19,7 +19,6 @@ from schemas.ignored_fields import IgnoredFields
 from schemas.invalid import Invalid
 from sinks.clickhouse import ClickHouseStore
 from streams.address_keys import address_keys
-from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
 from streams.engine.alerts.ineffective import faults_of
@@ -27,6 +26,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError, WrongUseError
+from streams.from_settings import engine, notifier_of, shard_settings, target_of
 from streams.notify.from_settings import links_of
 from streams.replay import segments
 from streams.replay.broker import EmbeddedBroker

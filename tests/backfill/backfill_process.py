@@ -30,12 +30,12 @@ def killed(files: Sequence[Path], data: Path, writes: int, **options: Any) -> No
 
 def main(words: Sequence[str]) -> None:
     """Backfill, or take one back, as the one word, a JSON object, says."""
-    from streams.app import open_store
     from streams.backfill import shard_meter
     from streams.backfill.backfill import run_backfill
     from streams.backfill.undo import undo
     from streams.clock import ManualClock
     from streams.config.settings import ClickHouseSettings, Settings
+    from streams.from_settings import open_store
     from streams.selfcheck.audit.live import asking
     from streams.selfcheck.audit.tables import stored_findings
     from streams.worker.ledger_judges.reader import LedgerReader

@@ -11,7 +11,6 @@ import pytest
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.tables import ATTEMPTS, BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, KEYS, LEDGER_SUMS, NODE_MINUTES
-from streams.app import engine
 from streams.backfill import shard_meter
 from streams.backfill.histories import Owner
 from streams.backfill.shard_meter import ShardMeter
@@ -19,6 +18,7 @@ from streams.backfill.sorting import TimedEvent
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.errors import TrainfareError
+from streams.from_settings import engine
 from streams.topics import Topic
 from tests.backfill.logs import Line, log_lines, of_jobs
 from tests.memory_store import MemoryStore

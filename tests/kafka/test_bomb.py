@@ -13,10 +13,10 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from schemas.tables import DEAD_LETTERS, JOBS
-from streams.app import engine
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
+from streams.from_settings import engine
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from streams.worker.log_time import LogTime

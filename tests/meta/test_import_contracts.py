@@ -32,6 +32,9 @@ PLANTED: dict[str, tuple[tuple[str, str], ...]] = {
     "Import order inside the settings: their models know neither files nor the environment": (
         ("streams/config/homeless.py", ""),
     ),
+    "A replay loads neither the page nor what wires a worker: half a second of a core": (
+        ("streams/replay/planted_page.py", "import streams.web.server"),
+    ),
     "Only transport imports faust": (("streams/worker/planted_faust.py", "from faust.types import TP"),),
     "Only transport and the broker import aiokafka": (
         ("streams/worker/planted_aiokafka.py", "import aiokafka"),

@@ -102,8 +102,8 @@ def print_rows(words: Sequence[str]) -> None:
 
 
 def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
-    from streams.app import open_store
     from streams.config.settings import ClickHouseSettings
+    from streams.from_settings import open_store
 
     store = open_store(ClickHouseSettings(data_dir=data))
     try:

@@ -10,7 +10,6 @@ from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.tables import PRICES
 from sinks.clickhouse import ClickHouseStore
-from streams.app import engine
 from streams.clock import SystemClock
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
@@ -18,6 +17,7 @@ from streams.engine.pricing.rows import price_table
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
+from streams.from_settings import engine
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import AuditFinding, Verdict
 from streams.topics import SHARD_TOPICS

@@ -11,7 +11,7 @@ from streams.bills.reading import Reading
 from streams.bills.text_lines import TextLines
 from streams.errors import WrongUseError
 
-#: The first line by which a spreadsheet is told the separator.
+#: The first line by which a spreadsheet learns the separator.
 _SEPARATOR: Final = ["sep=", ""]
 
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "streams/cli/replay.py:replay",
     "streams/cli/serve.py:serve",
     "streams/cli/setup.py:check",
+    "streams/cli/row_policies.py:row_policies",
     "streams/cli/store.py:retention",
     "streams/cli/upgrade.py:check",
 }

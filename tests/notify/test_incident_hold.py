@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from schemas.tables import JOBS
-from sinks.rows import Condition
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.rules.incident import operator_of
 from streams.engine.rules.shared_cause import cause_text
-from streams.notify.history import StoredDeliveries
 from streams.notify.incident_hold import SURE_MS, IncidentSettings, wait_of
-from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, Watched, an_alert, resolved, run
 from tests.sinks.rows import rows
 
@@ -482,22 +478,3 @@ def test_people_read_of_it_alone_as_well() -> None:
         assert there.sender.sent == []
 
     run(scenario())
-
-
-def test_many_causes_of_long_names_are_asked_in_parts_that_a_store_takes() -> None:
-    store, asked = MemoryStore(), list[int]()
-
-    class Counting(MemoryStore):
-        def select(self, table: str, where: Sequence[Condition] = (), *rest: Any, **more: Any) -> pa.Table:
-            asked.append(len("".join(map(str, cast("Sequence[str]", where[0].value)))))
-            return store.select(table, where, *rest, **more)
-
-    there = office(store=store)
-    name = "\ud800" * 60
-    causes = [cause_text("sweep", f"{number:04}", name, name, name) for number in range(400)]
-    alerts = [an_alert(f"j{number}", shared_cause=cause) for number, cause in enumerate(causes)]
-    there.keep(*alerts)
-    found = StoredDeliveries(Counting()).of_causes(causes, 0)
-    assert sorted(row.shared_cause for row in found) == causes
-    assert len(asked) > 5
-    assert max(asked) <= 65_536

@@ -139,7 +139,7 @@ def test_a_budget_per_run_goes_on_where_the_run_is_submitted_again(tmp_path: Pat
     ]
     assert last["summary"] == (
         "the run of 2 jobs from train-1 on has used 80.0 % of budget each for this run: $40 of $50, $53/h, used up at 00:56 UTC;"
-        " stop or shrink train-2 ($60/h), or raise it"
+        " stop or shrink train-2 ($60/h now), or raise it"
     )
     for job in ("train-1", "train-2"):
         done = trainfare("gate", "--job", job, "--need", 5, "--data", data)

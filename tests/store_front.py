@@ -22,10 +22,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
-import chdb
-
 from sinks.clickhouse import lock
 from sinks.target import Embedded
+from tests.bare_engine import ENGINE
 from tests.store_faults import STATUS, Fault, Faults
 from tests.store_requests import form_of, refusal
 from tests.store_users import USERS, checked_grant, grants_of
@@ -229,7 +228,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _connect(engine_dir: str) -> Any:
-    return chdb.connect(engine_dir)  # type: ignore[no-untyped-call]  # chdb leaves it untyped
+    return ENGINE.connect(engine_dir)
 
 
 def _settings(parameters: dict[str, str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import chdb
 import pytest
 
 from schemas.tables import JOB_HOURS, JOBS
@@ -17,6 +16,7 @@ from streams.costs import job_parts
 from streams.costs.answer import CostRows, cost_steps
 from streams.costs.day_parts import answered
 from streams.costs.request import request_of
+from tests.bare_engine import ENGINE
 from tests.new_store import begun
 
 MEMORY_MIB = 128
@@ -38,7 +38,7 @@ _ALONE = (
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
     target = Embedded(data_dir=begun(tmp_path_factory.mktemp("many") / "meter"))
-    engine = chdb.connect(str(target.engine_dir))  # type: ignore[no-untyped-call]  # chdb leaves it untyped
+    engine = ENGINE.connect(str(target.engine_dir))
     engine.query(f"USE `{target.database}`")
     for sql in (_JOBS, _HOURS):
         engine.query(sql)

@@ -176,7 +176,7 @@ def test_the_sdk_needs_nothing_else(dist: Path, tmp_path: Path) -> None:
 def test_the_bill_of_materials_is_valid(embedded: Path, tmp_path: Path) -> None:
     """By the reader of those who wrote the format."""
     sbom = _run(embedded, "python", str(ROOT / "deploy/sbom.py"), cwd=tmp_path).stdout
-    assert {"trainfare", "chdb"} <= {each["name"] for each in json.loads(sbom)["components"]}
+    assert {"trainfare", "chdb-core"} <= {each["name"] for each in json.loads(sbom)["components"]}
     (tmp_path / "sbom.json").write_text(sbom)
     reader = _environment(tmp_path / "reader", "cyclonedx-python-lib[json-validation]>=11")
     program = (

@@ -139,7 +139,7 @@ def test_it_has_machine_code_and_neither_installer_nor_compiler(podman: Podman) 
 def test_its_bill_of_materials_names_what_is_in_it(podman: Podman) -> None:
     found = json.loads(_in_image(podman, "print(open('/opt/trainfare/sbom.cdx.json').read())"))
     names = {each["name"] for each in found["components"]}
-    assert {"trainfare", "chdb", "pyarrow", "libc6", "python3-minimal"} <= names
+    assert {"trainfare", "chdb-core", "pyarrow", "libc6", "python3-minimal"} <= names
     assert not {"numba", "gcc", "pip"} & names
     program = "import importlib.metadata as m; print(*sorted({d.metadata['Name'].lower().replace('_', '-') for d in m.distributions()}))"
     installed = _in_image(podman, program).split()

@@ -72,6 +72,13 @@ def test_every_dependency_of_the_project_is_locked_within_its_bounds() -> None:
     assert set(exact) <= pinned
 
 
+def test_the_page_that_installs_names_every_extra_of_users_and_no_other() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"'\.\[(\w+)\]'", page))
+    assert named == project["optional-dependencies"].keys() - {"dev", "test"}
+
+
 @pytest.mark.parametrize("name", ["gzip", "lz4", "snappy", "zstd"])
 def test_every_codec_of_kafka_can_be_read(name: str) -> None:
     assert getattr(codec, f"has_{name}")()

@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import chdb
 import clickhouse_connect
 
 from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.port import Store
 from sinks.rows import Condition
+from tests.bare_engine import ENGINE
 from tests.new_store import begun
 
 
@@ -42,7 +42,7 @@ def empty(target: Target) -> None:
         run = client.command
     else:
         client = None
-        handle = chdb.connect(str(target.engine_dir))  # type: ignore[no-untyped-call]  # chdb leaves it untyped
+        handle = ENGINE.connect(str(target.engine_dir))
         run = handle.query
     for table in SCHEMAS:
         run(f"TRUNCATE TABLE `{target.database}`.`{table}`")

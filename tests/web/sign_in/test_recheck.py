@@ -55,7 +55,7 @@ async def signed(
         yield Signed(browser, identity, client, now_ms)
 
 
-@pytest.mark.parametrize("gives", WAYS, ids=str)
+@pytest.mark.parametrize("gives", WAYS, ids=lambda ways: " ".join(sorted(ways)))
 def test_another_group_takes_effect_within_the_interval(tmp_path: Path, gives: set[str]) -> None:
     async def go() -> None:
         async with signed(tmp_path, gives) as ada:
@@ -75,7 +75,7 @@ def test_another_group_takes_effect_within_the_interval(tmp_path: Path, gives: s
     asyncio.run(go())
 
 
-@pytest.mark.parametrize("gives", WAYS, ids=str)
+@pytest.mark.parametrize("gives", WAYS, ids=lambda ways: " ".join(sorted(ways)))
 @pytest.mark.parametrize("refuses", [(400, "invalid_grant"), (401, "invalid_token"), (403, "access_denied")])
 def test_a_disabled_person_is_out_within_the_interval(
     tmp_path: Path, gives: set[str], refuses: tuple[int, str], caplog: pytest.LogCaptureFixture
@@ -91,7 +91,7 @@ def test_a_disabled_person_is_out_within_the_interval(
     assert "refresh-0" not in logged(caplog)
 
 
-@pytest.mark.parametrize("gives", WAYS, ids=str)
+@pytest.mark.parametrize("gives", WAYS, ids=lambda ways: " ".join(sorted(ways)))
 @pytest.mark.parametrize(
     "refuses", [(500, "server_error"), (429, "slow_down"), (401, "invalid_client"), (404, "")]
 )

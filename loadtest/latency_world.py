@@ -67,7 +67,7 @@ def machine() -> dict[str, object]:
         "kafka": VERSION,
         **{
             name: version(name)
-            for name in ("chdb", "faust-streaming", "aiokafka", "confluent-kafka", "numba")
+            for name in ("chdb-core", "faust-streaming", "aiokafka", "confluent-kafka", "numba")
         },
     }
 

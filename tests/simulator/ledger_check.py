@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from schemas.budget_tables import ACTIONS
-from schemas.tables import ALERTS, BOOKS
+from schemas.tables import ALERTS, BOOKS, DELIVERIES
 from streams.engine.alerts.alert import webhook_id
 from streams.engine.alerts.budgets import Budget, Limits, budget_of
 from streams.engine.ledger_rules.findings import budget_alert_id
@@ -16,6 +16,7 @@ from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
+from streams.engine.rules.registry import BY_NAME
 from streams.worker.ledger_judges.known_alerts import RULES
 from streams.worker.ledger_judges.reader import Accrued
 from tests.oracle.budgets import PERCENTS, budget_told, forecast_told, reached
@@ -38,7 +39,7 @@ def ledger_differences(
 ) -> list[str]:
     """One sentence per fault; `tables`: the oracle's. `is_on_time`: nobody was away for long, no clock was wrong."""
     alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
-    found = list(_untold(alerts, mailbox))
+    found = list(_untold(alerts, shelf.rows(DELIVERIES), mailbox))
     if is_on_time:
         found += mailbox.early
     for subject in _subjects(log, tables, judged_ms):
@@ -70,16 +71,36 @@ def lacking_shards(shelf: Shelf, log: Log, accrued: Accrued) -> set[int]:
     }
 
 
-def _untold(alerts: dict[str, Alert], mailbox: Mailbox) -> Iterator[str]:
-    """Each last change was told; no alert fired under more ids than it fired."""
+def _untold(
+    alerts: dict[str, Alert], deliveries: Sequence[dict[str, Any]], mailbox: Mailbox
+) -> Iterator[str]:
+    """Each last change was told, but for those that another alert tells of; no alert fired under more ids than it fired."""
     ids = mailbox.ids
+    inhibited = {each["alert_id"] for each in deliveries if each["outcome"] == "in_incident"}
     for alert_id, row in alerts.items():
         changed_ms = round(row["changed"].timestamp() * 1000)
-        if not row["silenced"] and webhook_id(alert_id, row["status"], changed_ms) not in ids:
+        is_told_of = alert_id in inhibited and _is_told_of(row, alerts.values(), mailbox)
+        if (
+            not row["silenced"]
+            and not is_told_of
+            and webhook_id(alert_id, row["status"], changed_ms) not in ids
+        ):
             yield f"{_named(row)}: {row['status']} was never told"
         for status in ("firing", "resolved"):
             if len(mailbox.alerts(alert_id, status)) > row["firings"]:
                 yield f"{_named(row)}: {status} was told under {len(mailbox.alerts(alert_id, status))} ids"
+
+
+def _is_told_of(row: Alert, alerts: Iterable[Alert], mailbox: Mailbox) -> bool:
+    """Whether an alert that inhibits this one fired when it began, and was told."""
+    rules = BY_NAME[row["rule"]].inhibited_by
+    return any(
+        other["rule"] in rules
+        and other["started"] <= row["started"]
+        and (other["resolved"] is None or other["resolved"] > row["started"])
+        and mailbox.alerts(other["alert_id"], "firing")
+        for other in alerts
+    )
 
 
 def _subjects(log: Log, tables: Tables, judged_ms: int) -> Iterator[BudgetSubject]:

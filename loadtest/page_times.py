@@ -117,7 +117,7 @@ def kept_store(directory: Path) -> Iterator[ClickHouseStore]:
         directory.mkdir(parents=True)
         with closing(ClickHouseStore(target)) as store:
             year.load(store)
-        engine = chdb.connect(str(target.engine_dir))  # type: ignore[no-untyped-call]  # chdb leaves it untyped
+        engine = chdb.connect(str(target.engine_dir))
         for table in (JOB_HOURS, NODE_HOURS):
             engine.query(f"OPTIMIZE TABLE `{target.database}`.`{table}` FINAL")
         engine.close()

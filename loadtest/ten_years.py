@@ -74,7 +74,7 @@ def fill(directory: Path, years: int) -> None:
         return
     directory.mkdir(parents=True, exist_ok=True)
     ClickHouseStore(target).close()
-    engine = chdb.connect(str(target.engine_dir))  # type: ignore[no-untyped-call]  # chdb leaves it untyped
+    engine = chdb.connect(str(target.engine_dir))
     engine.query(f"USE `{target.database}`")
     every = list(months(years))
     first_h, hours = every[0][0], sum(each for _, each in every)

@@ -10,10 +10,11 @@ import secrets
 from dataclasses import replace
 
 from schemas.durations import DAY_MS
-from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from sinks.clickhouse import ClickHouseStore, Embedded, Target
 from sinks.port import Store
 from streams.clock import Clock
 from streams.config.settings import ClickHouseSettings, MeterSettings, Settings
+from streams.config.store_server import server_of
 from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
@@ -38,16 +39,7 @@ def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Targ
     """Where the configured store is: a server, or a directory."""
     if clickhouse.data_dir is not None:
         return Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database, retry_for_s=retry_for_s)
-    return Server(
-        url=clickhouse.url,
-        database=clickhouse.database,
-        user=clickhouse.user,
-        password=clickhouse.password.get_secret_value(),
-        reader_user=clickhouse.reader_user,
-        reader_password=clickhouse.reader_password.get_secret_value(),
-        retry_for_s=retry_for_s,
-        cluster=clickhouse.cluster or "",
-    )
+    return server_of(clickhouse, retry_for_s)
 
 
 def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sinks.errors import StoreInUse
 from streams.cli.options import check_one_of, settings_for
+from streams.config import store_server
 from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
@@ -393,15 +394,4 @@ def target_of(settings: ClickHouseSettings, *, may_begin: bool = False) -> Targe
 
 def server_of(settings: ClickHouseSettings) -> Server:
     """Where the configured server is."""
-    from sinks.target import Server
-
-    return Server(
-        url=settings.url,
-        database=settings.database,
-        user=settings.user,
-        password=settings.password.get_secret_value(),
-        reader_user=settings.reader_user,
-        reader_password=settings.reader_password.get_secret_value(),
-        retry_for_s=_PATIENCE_S,
-        cluster=settings.cluster or "",
-    )
+    return store_server.server_of(settings, _PATIENCE_S)

@@ -125,7 +125,6 @@ class JobState:
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
         )
-        # Inputs of its rows as of the last check, without time columns; unknown after a restart.
         # Inputs of its price lookups as of the last check.
         self._asks: tuple[dict[int, Timeline], JobDimensions, int, int] | None = None
         self.said_rows: tuple[Said, ShownRows] | None = None  # cached rows for the tables

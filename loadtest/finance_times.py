@@ -120,7 +120,7 @@ def serving(data_dir: Path) -> Iterator[tuple[str, int]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streams.cli.main", "serve", "--read-only", "--data", str(data_dir)]
+    command = [sys.executable, "-m", "streams.cli.ahead", "serve", "--read-only", "--data", str(data_dir)]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -166,7 +166,7 @@ def by_command(data_dir: Path, question: Question, pid: int = 0) -> Took:
     Raises:
         WorldError: The command fails.
     """
-    command = [sys.executable, "-m", "streams.cli.main", *question.command, "--data", str(data_dir)]
+    command = [sys.executable, "-m", "streams.cli.ahead", *question.command, "--data", str(data_dir)]
     began_s, used_s = time.perf_counter(), _children_s() + _server_s(pid)
     ran = subprocess.run(
         [*command, "--format", "json"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -204,7 +204,7 @@ def copied(kept: Path, directory: Path) -> Path:
     command = (
         sys.executable,
         "-m",
-        "streams.cli.main",
+        "streams.cli.ahead",
         "commitments",
         "load",
         str(directory / "commitments.toml"),

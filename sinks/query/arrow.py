@@ -8,11 +8,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, BinaryIO, Final
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import orjson
 import pyarrow as pa
@@ -22,7 +20,6 @@ from sinks.query.values import plain
 
 logger = logging.getLogger(__name__)
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 _TYPE_KEY: Final = b"clickhouse_type"
 _FORM_KEY: Final = b"form"
@@ -85,23 +82,10 @@ def decode(data: bytes | pa.Buffer) -> QueryResult:
         table = reader.read_all()
     kinds = tuple((field.metadata or {}).get(_TYPE_KEY, b"").decode() for field in table.schema)
     columns = tuple(
-        _values(kind, (field.metadata or {}).get(_FORM_KEY, b""), _listed(column))
+        _values(kind, (field.metadata or {}).get(_FORM_KEY, b""), column.to_pylist())
         for kind, field, column in zip(kinds, table.schema, table.columns, strict=True)
     )
     return QueryResult(tuple(table.schema.names), kinds, columns)
-
-
-def _listed(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column. For instants pyarrow loads pandas: a third of a second of a command, which has no other use for it."""
-    if not pa.types.is_timestamp(column.type):
-        found: list[Any] = column.to_pylist()
-        return found
-    assert column.type.unit == "us"  # as `_arrow_type` has it
-    zone = ZoneInfo(column.type.tz)
-    return [
-        None if us is None else (_EPOCH + timedelta(microseconds=us)).astimezone(zone)
-        for us in column.cast(pa.int64()).to_pylist()
-    ]
 
 
 def _unified(kind: str, kept: list[tuple[pa.Array, bytes]]) -> tuple[list[pa.Array], bytes]:

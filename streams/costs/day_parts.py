@@ -12,7 +12,7 @@ from operator import add
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from sinks.answer import QueryResult
-from streams.costs.kept_days import days_of, days_sql, parts_of
+from streams.costs.kept_days import KeptDays, days_of, days_sql, parts_of
 from streams.costs.parts import HourSpan, Parameters
 
 Made = TypeVar("Made")
@@ -44,22 +44,27 @@ class MetricRows:
         return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
+def days_in(span: HourSpan) -> Steps[KeptDays]:
+    """Ask for the days that a span touches: once for all that is asked about it, as it reads the version of each hour."""
+    return days_of((yield days_sql(span)).rows())
+
+
 def in_parts(
     span: HourSpan,
+    known: KeptDays,
     statement: Callable[[HourSpan, str], Statement],
     enough: Callable[[int], bool] = lambda _rows: False,
 ) -> Steps[MetricRows]:
     """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time.
 
-    What is asked must be of the table that the statement is given: hours of nodes with their idle time. There is no hour before
+    `known` are the days of the span, or of a longer one. What is asked must be of the table that the statement is given: hours of nodes with their idle time. There is no hour before
     the first minute that is kept: years of hours without minutes are no part.
     """
-    days, kept_from_ms = days_of((yield days_sql(span)).rows())
-    if days:
-        span = HourSpan(max(span.begin_ms or 0, kept_from_ms), span.end_ms)
+    if known.days:
+        span = HourSpan(max(span.begin_ms or 0, known.since_ms), span.end_ms)
     names: tuple[str, ...] = ()
     rows: list[Row] = []
-    for part in parts_of(span, days, NODE_HOURS_MAX):
+    for part in parts_of(span, known.days, NODE_HOURS_MAX):
         sql, parameters = statement(part.span, part.source)
         answer = yield sql, parameters | part.parameters
         names = answer.names

@@ -11,9 +11,9 @@ from typing import Final
 
 from schemas.units import COMPONENTS
 from streams.costs.answer import CostRows
-from streams.costs.day_parts import Steps
+from streams.costs.day_parts import Steps, days_in
 from streams.costs.drivers import CostCell, drivers_of
-from streams.costs.kept_days import Day, days_of, days_sql
+from streams.costs.kept_days import Day
 from streams.costs.kept_jobs import KeptJobs, kept_jobs
 from streams.costs.metrics import COSTS
 from streams.costs.parts import (
@@ -52,9 +52,9 @@ def driver_steps(request: CostRequest) -> Steps[CostRows]:
     Raises:
         WrongUseError: The request is without begin or end, or there are too many cells.
     """
-    days: list[Day] = []
+    days: Sequence[Day] = ()
     if request.from_ms is not None and request.to_ms is not None and not has_price_fields(request):
-        days, _ = days_of((yield days_sql(HourSpan(_begin_ms(request), request.to_ms))).rows())
+        days = (yield from days_in(HourSpan(_begin_ms(request), request.to_ms))).days
     answer = yield driver_sql(request, days)
     return driver_rows(request, answer.names, list(answer.rows()))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, in_parts
+from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, days_in, in_parts
 from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
 from streams.costs.request import CostRequest, Period
 
@@ -55,8 +55,10 @@ def idle_steps(request: CostRequest, span: HourSpan) -> Steps[MetricRows]:
     width = len(request.by) + 1
     most = request.limit + 1
     is_short = request.per in _SHORT and not request.has_own_cells
+    known = yield from days_in(span)
     found = yield from in_parts(
         span,
+        known,
         lambda part, source: _part_sql(request, span, part, source, most if is_short else _PART_ROWS_MAX),
         lambda rows: is_short and rows >= most,
     )

@@ -12,7 +12,8 @@ from typing import Final
 from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
 from streams.costs.cell_starts import CellStarts, cell_starts
-from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, in_parts
+from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, days_in, in_parts
+from streams.costs.kept_days import KeptDays
 from streams.costs.parts import HourSpan, Parameters
 from streams.costs.request import Period
 
@@ -79,8 +80,11 @@ def cells(
     span: HourSpan,
     limit: int = ALL_ROWS,
     calendar: Calendar = PLAIN,
+    known: KeptDays | None = None,
 ) -> Steps[MetricRows]:
     """Ask what nodes cost, by levels and periods of a calendar: what was most idle first.
+
+    `known` are the days of the span, if the caller has them.
 
     Raises:
         WrongUseError: The span has too many periods.
@@ -88,6 +92,7 @@ def cells(
     starts = yield from cell_starts(per, span, calendar)
     found = yield from in_parts(
         starts.span,
+        known or (yield from days_in(starts.span)),
         lambda part, source: (_sql(levels, starts, source), bounds_of(part) | starts.parameters),
     )
     width = len(found.names) - len(MONEY) - 1
@@ -100,12 +105,13 @@ def cells(
     return MetricRows(names, starts.named(made))
 
 
-def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
-    """Ask what to look at, the dearest first."""
-    found = yield from in_parts(span, _of_hours(_FINDINGS_OF_DAYS))
+def findings(span: HourSpan, limit: int = ALL_ROWS, known: KeptDays | None = None) -> Steps[MetricRows]:
+    """Ask what to look at, the dearest first; `known` are the days of the span, if the caller has them."""
+    days = known or (yield from days_in(span))
+    found = yield from in_parts(span, days, _of_hours(_FINDINGS_OF_DAYS))
     rows = found.rows
     rows += (yield _FINDINGS_OF_SPAN, bounds_of(span)).rows()
-    types = yield from in_parts(span, _of_hours(_TYPES_OF_DAYS))
+    types = yield from in_parts(span, days, _of_hours(_TYPES_OF_DAYS))
     rows += [_half_full(*each) for each in added(types.rows, 1) if 0 < each[2] >= 2 * each[1]]
     # The greatest cost first; what has none comes last.
     rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))

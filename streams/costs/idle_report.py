@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.durations import HOUR_MS
-from streams.costs.day_parts import Steps
+from streams.costs.day_parts import Steps, days_in
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.idle_nodes import HOLLOW_JOBS, MONEY, NODES, SPAN, bounds_of, cells, findings
 from streams.costs.parts import HourSpan
@@ -49,8 +49,9 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
         as_of_ms: The instant of the figures: the last full hour before it says what is idle per hour.
         limit: The most rows of each list.
     """
-    by_level = yield from cells((level,), Period.all, span)
-    found = yield from findings(span)
+    known = yield from days_in(span)
+    by_level = yield from cells((level,), Period.all, span, known=known)
+    found = yield from findings(span, known=known)
     hour_ms = as_of_ms // HOUR_MS * HOUR_MS
     last = yield from cells((level,), Period.all, HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1))
     bounds = bounds_of(span)

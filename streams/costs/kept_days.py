@@ -67,6 +67,13 @@ class Day(NamedTuple):
     has_jobs: bool = False  # its job minutes are kept
 
 
+class KeptDays(NamedTuple):
+    """The days that a span touches, in order: what of them is kept ready."""
+
+    days: Sequence[Day]
+    since_ms: int  # since 1970; no minute before it is kept. 0: not known
+
+
 class SourcedSpan(NamedTuple):
     """A span of hours, and where the idle time of it is read: the text of a table, with its parameters."""
 
@@ -103,14 +110,14 @@ def days_sql(span: HourSpan) -> tuple[str, Parameters]:
     return _DAYS.format(**where), parameters
 
 
-def days_of(rows: Iterable[Sequence[object]]) -> tuple[list[Day], int]:
-    """The days, and the instant before which no minute is kept, ms since 1970; 0: not known."""
+def days_of(rows: Iterable[Sequence[object]]) -> KeptDays:
+    """What the statement of `days_sql` has found."""
     found = [tuple(int(str(each)) for each in row) for row in rows]
     days = [
         Day(begin_s, hours, stamp, bool(kept), job_hours, job_stamp, bool(has_jobs))
         for begin_s, hours, _, stamp, kept, job_hours, job_stamp, has_jobs in found
     ]
-    return days, found[0][2] * 1_000 if found else 0
+    return KeptDays(days, found[0][2] * 1_000 if found else 0)
 
 
 def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[SourcedSpan]:
@@ -118,7 +125,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
 
     Args:
         span: The span.
-        days: Days with hours of nodes, in order; others are passed over.
+        days: Days in order; those outside the span, and without hours of nodes, are passed over.
         netted_max: So many hours of nodes has a part that is netted, unless a single day has more.
     """
     parts: list[SourcedSpan] = []
@@ -136,7 +143,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
         )
         begin_ms, held, kept = end_ms, 0, []
 
-    for day in (each for each in days if each.hours):
+    for day in (each for each in days if each.hours and _touches(span, each)):
         day_ms = day.begin_s * 1_000
         if kept and not (day.is_kept and day_ms == next_ms and held + day.hours <= KEPT_HOURS_MAX):
             end(next_ms)
@@ -151,3 +158,10 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
         end(next_ms)
     end(span.end_ms)
     return parts
+
+
+def _touches(span: HourSpan, day: Day) -> bool:
+    begin_ms = day.begin_s * 1_000
+    return (span.begin_ms is None or span.begin_ms < begin_ms + DAY_MS) and (
+        span.end_ms is None or begin_ms < span.end_ms
+    )

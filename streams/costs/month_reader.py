@@ -15,8 +15,8 @@ from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
-from streams.costs.day_parts import answered, in_parts
-from streams.costs.kept_days import days_of, days_sql
+from streams.costs.day_parts import Made, Steps, answered, days_in, in_parts
+from streams.costs.kept_days import KeptDays
 from streams.costs.kept_jobs import kept_jobs
 from streams.costs.parts import HourSpan, Parameters
 from streams.errors import WrongUseError
@@ -123,11 +123,13 @@ class MonthReader:
         )
         names, resources = self._jobs({**self._time, **self._widest(late_span)})
         accounts = self._attempts({**self._time, **self._widest(late_span)})
+        metered, idle = self._used(self._time, [], resources, accounts)
+        late_metered, late_idle = self._used(late_span, late, resources, accounts) if late else ([], [])
         return Month(
-            metered=list(self._metered(self._time, [], resources, accounts)),
-            idle=list(self._idle(self._time, [])),
-            late_metered=list(self._metered(late_span, late, resources, accounts)) if late else [],
-            late_idle=list(self._idle(late_span, late)) if late else [],
+            metered=metered,
+            idle=idle,
+            late_metered=late_metered,
+            late_idle=late_idle,
             lines=self._lines() if self.bills.lines else None,
             places=self.bills.places,
             covered=self._covered(),
@@ -193,41 +195,55 @@ class MonthReader:
         rows = self._pages(charge_sql.ATTEMPTS, after, **span, **self._month)
         return {(job_id, attempt): (account, cloud) for job_id, attempt, account, cloud in rows}
 
-    def _metered(
+    def _used(
         self,
         span: dict[str, str],
         days: list[int],
         resources: dict[str, str],
         accounts: dict[tuple[str, int], tuple[str, str]],
+    ) -> tuple[list[Metered], list[IdleNode]]:
+        """What was metered in a span, and what its nodes were idle for; of some `days` of it alone, unless they are empty."""
+        known = self._answered(days_in(_hours_of(span)))
+        metered = self._metered(span, known, days, resources, accounts)
+        return list(metered), list(self._idle(span, known, days))
+
+    def _answered(self, steps: Steps[Made]) -> Made:
+        return answered(steps, lambda sql, bound: self._store.ask(sql, **bound))
+
+    def _metered(
+        self,
+        span: dict[str, str],
+        known: KeptDays,
+        days: list[int],
+        resources: dict[str, str],
+        accounts: dict[tuple[str, int], tuple[str, str]],
     ) -> Iterator[Metered]:
         after = {"job": "", "attempt": 0, "day": 0, "node": ""}
-        sql, bound = self._metered_sql(span, days)
+        sql, bound = self._metered_sql(span, known, days)
         for job_id, attempt, day, node, *amounts in self._pages(sql, after, **bound, days=days):
             account, cloud = accounts.get((job_id, attempt), ("", ""))
             # Without minutes no resource is known, and no line is of the empty one.
             resource = "" if self.is_dropped else node or resources.get(job_id, job_id)
             yield Metered(job_id, day, node, resource, account, cloud, *amounts)
 
-    def _metered_sql(self, span: dict[str, str], days: list[int]) -> tuple[str, Parameters]:
+    def _metered_sql(self, span: dict[str, str], known: KeptDays, days: list[int]) -> tuple[str, Parameters]:
         """The statement for what was metered in a span, of the month or of late days, with its bounds."""
         if self.is_dropped and not days:
             return charge_sql.METERED_BY_HOUR, {**span}
-        whole = HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
-        sql, bound = days_sql(whole)
-        kept = kept_jobs([whole], days_of(self._rows(sql, **bound))[0])
+        kept = kept_jobs([_hours_of(span)], known.days)
         return charge_sql.metered_sql(kept), {**span, **kept.parameters}
 
-    def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
+    def _idle(self, span: dict[str, str], known: KeptDays, days: list[int]) -> Iterator[IdleNode]:
         """Yield what nodes were idle for, day by day."""
-        whole = HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
         steps = in_parts(
-            whole,
+            _hours_of(span),
+            known,
             lambda part, source: (
                 charge_sql.IDLE.replace("<node hours>", source),
                 {"first": _iso_of(part.begin_ms), "until": _iso_of(part.end_ms), "days": [*days]},
             ),
         )
-        for row in answered(steps, lambda sql, bound: self._store.ask(sql, **bound)).rows:
+        for row in self._answered(steps).rows:
             yield IdleNode(*row)
 
     def _covered(self) -> dict[tuple[int, str], frozenset[str]]:
@@ -306,6 +322,10 @@ def _day(iso: str) -> int:
 
 def _ms(iso: str) -> int:
     return _day(iso) * DAY_MS
+
+
+def _hours_of(span: dict[str, str]) -> HourSpan:
+    return HourSpan(_ms_of(span["first"]), _ms_of(span["until"]))
 
 
 def _ms_of(iso: str) -> int:

@@ -216,7 +216,8 @@ def test_no_command_loads_pandas() -> None:
         "from streams.cli.ahead import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "import pyarrow; pyarrow.array([1]).to_pylist(); pyarrow.table({'a': [1]})\n"
+        "import pyarrow; pyarrow.table({'a': [1]})\n"
+        "for kind in (pyarrow.int64(), pyarrow.timestamp('us', 'UTC')): pyarrow.array([1], kind).to_pylist()\n"
         "print('pandas' in sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

@@ -130,7 +130,7 @@ def reader(store: ClickHouseStore, hours: HourSpan) -> tuple[MonthReader, Asked]
 
 def metered(store: ClickHouseStore, span: dict[str, str], days: list[int]) -> list[Metered]:
     made, _ = reader(store, HourSpan(*(round(instant(each).timestamp() * 1000) for each in span.values())))
-    return list(made._metered(span, days, {}, {}))
+    return made._used(span, days, {}, {})[0]
 
 
 def is_as_minutes(store: ClickHouseStore, draw: random.Random) -> None:

@@ -197,7 +197,7 @@ def copied(kept: Path, directory: Path) -> Path:
         if not (kept / "minutes").exists():
             fill_minutes(store)
             (kept / "minutes").touch()
-        keep_settled(store, keep_settled(store, {}))
+        keep_settled(store)
     data_dir = directory / "data"
     shutil.copytree(kept, data_dir, symlinks=True)
     (directory / "commitments.toml").write_text(_COMMITMENTS)

@@ -65,20 +65,25 @@ async def beside(work: Awaitable[T], tasks: Mapping[str, Coroutine[Any, Any, obj
 
 async def keep_doing(
     name: str,
-    turn: Callable[[], None],
+    turn: Callable[[], bool | None],
     every_s: float,
     is_mine: Callable[[], bool],
     late: Callable[[SinkError], None],
 ) -> None:
-    """Do `turn` every so often while this worker has the duty; where the store fails, say so by `late`, and try again."""
+    """Do `turn` every so often, and again at once if it returns True, while this worker has the duty.
+
+    Where the store fails, say so by `late`, and try again.
+    """
     threads = Threads(name)
     while True:
+        has_more = False
         if is_mine():
             try:
-                await threads.run(turn)
+                has_more = bool(await threads.run(turn))
             except SinkError as fault:
                 late(fault)
-        await asyncio.sleep(every_s)
+        if not has_more:
+            await asyncio.sleep(every_s)
 
 
 def _words(fault: BaseException) -> str:

@@ -22,7 +22,7 @@ from streams.costs.day_parts import answered
 from streams.costs.kept_days import NETTED, Day, SourcedSpan, kept_table, parts_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, request_of
-from streams.worker.storing.balances import ended_days, keep_day, keep_settled
+from streams.worker.storing.balances import SettledDays, ended_days, keep_day, keep_settled
 from tests.sinks.rows import instant, rows
 from tests.sinks.stores import embedded
 
@@ -127,10 +127,7 @@ def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
 
 
 def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) -> None:
-    left = keep_settled(store, {})
-    assert len(left) == DAYS - 1
-    assert not any(day.is_kept for day in ended_days(store))
-    assert keep_settled(store, left) == {}
+    keep_settled(store)
     late = FIRST + timedelta(days=1, hours=1)
     store.insert(
         NODE_MINUTES,
@@ -145,13 +142,31 @@ def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) 
     found = answered(idle_nodes.cells(("cluster",), Period.all, ALL), store.ask).rows
     assert sum(row[4] for row in found) == idle_usd(store)
     changed = answers(store)
-    keep_settled(store, keep_settled(store, {}))
+    keep_settled(store)
     assert all(day.is_kept for day in ended_days(store))
     assert answers(store) == changed
     stamps = store.ask(
         "SELECT toDate(hour) AS day, uniqExact(stamp) AS stamps FROM balance_hours GROUP BY day", {}
     )
     assert {int(str(row[1])) for row in stamps.rows()} == {1}
+
+
+def test_days_are_kept_one_by_one_the_newest_first_once_their_rows_have_settled(
+    store: ClickHouseStore,
+) -> None:
+    days = SettledDays(store)
+    assert not days.keep_next()
+    assert [day.is_kept for day in ended_days(store)] == [False] * 4
+    late = {"hour": FIRST, "node": "n1", "paid_ms": 60_000, "version": 2}
+    store.insert(NODE_HOURS, rows(NODE_HOURS, late), "late")
+    assert days.keep_next()
+    assert [day.is_kept for day in ended_days(store)] == [False, False, False, True]
+    assert days.keep_next()
+    assert [day.is_kept for day in ended_days(store)] == [False, False, True, True]
+    assert not days.keep_next()
+    assert [day.is_kept for day in ended_days(store)] == [False, True, True, True]
+    assert not days.keep_next()  # the day of the late row has the same rows as at the look before
+    assert [day.is_kept for day in ended_days(store)] == [True] * 4
 
 
 def test_days_of_months_without_minutes_are_not_asked(store: ClickHouseStore) -> None:

@@ -99,10 +99,6 @@ def put(store: ClickHouseStore, draw: random.Random, count: int, version: int) -
             store.insert(table, rows(table, *values), f"{table} {version}")
 
 
-def keep(store: ClickHouseStore) -> None:
-    keep_settled(store, keep_settled(store, {}))
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ClickHouseStore]:
     with embedded(tmp_path / "meter") as store:
@@ -172,7 +168,7 @@ def test_kept_days_say_what_their_minutes_say_also_after_late_rows(
     put(store, draw, 60, 1)
     is_as_minutes(store, draw)
     for version in (2, 3, 4):
-        keep(store)
+        keep_settled(store)
         assert all(day.has_jobs for day in ended_days(store) if day.job_hours)
         is_as_minutes(store, draw)
         causes(store, draw)
@@ -187,7 +183,7 @@ def test_of_whole_days_that_are_kept_no_minute_is_read(store: ClickHouseStore) -
     made, asked = reader(store, april)
     made.month()
     assert [sql for sql in asked.statements if "FROM job_minutes" in sql and "usd_nano" in sql]
-    keep(store)
+    keep_settled(store)
     made, asked = reader(store, april)
     made.month()
     of_amounts = [sql for sql in asked.statements if "usd_nano" in sql and "gpu_milli_ms" in sql]
@@ -200,14 +196,12 @@ def test_days_of_jobs_alone_are_kept_once_and_anew_after_a_late_hour(store: Clic
         hour = FIRST + timedelta(days=at)
         store.insert(JOB_MINUTES, rows(JOB_MINUTES, {"minute": hour, "quantity": 5}), f"m{at}")
         store.insert(JOB_HOURS, rows(JOB_HOURS, {"hour": hour}), f"h{at}")
-    left = keep_settled(store, {})
-    assert len(left) == 2
     assert [day.has_jobs for day in ended_days(store)] == [False, False]
-    assert keep_settled(store, left) == {}
+    keep_settled(store)
     assert [day.has_jobs for day in ended_days(store)] == [True, True]
     store.insert(JOB_HOURS, rows(JOB_HOURS, {"hour": FIRST, "version": 2}), "late")
     assert [day.has_jobs for day in ended_days(store)] == [False, True]
-    keep(store)
+    keep_settled(store)
     stamps = store.ask("SELECT toDate(day) AS of_day, uniqExact(stamp) FROM job_days GROUP BY of_day", {})
     assert [int(str(row[1])) for row in stamps.rows()] == [1, 1]
 
@@ -215,7 +209,7 @@ def test_days_of_jobs_alone_are_kept_once_and_anew_after_a_late_hour(store: Clic
 def test_a_day_without_its_last_row_is_read_by_minute(store: ClickHouseStore) -> None:
     draw = random.Random(2)
     put(store, draw, 60, 1)
-    keep(store)
+    keep_settled(store)
     store.delete(JOB_DAYS, [Condition("job_id", "=", "")])  # as after a crash before it
     assert not any(day.has_jobs for day in ended_days(store))
     is_as_minutes(store, draw)
@@ -233,7 +227,7 @@ def test_sums_beyond_64_bits_are_kept_as_minutes_add_them(store: ClickHouseStore
         ]
         store.insert(JOB_MINUTES, rows(JOB_MINUTES, *minutes), f"m{at}")
         store.insert(JOB_HOURS, rows(JOB_HOURS, {"hour": hour}), f"h{at}")
-    keep(store)
+    keep_settled(store)
     (row,) = store.ask(
         "SELECT quantity, cost_usd FROM job_days FINAL WHERE component = 'network'", {}
     ).records()
@@ -245,7 +239,7 @@ def test_a_large_day_is_kept_in_parts(store: ClickHouseStore, monkeypatch: pytes
     draw = random.Random(4)
     put(store, draw, 120, 1)
     monkeypatch.setattr("streams.worker.storing.balances._JOB_HOURS_MAX", 3)
-    keep(store)
+    keep_settled(store)
     assert any(day.job_hours > 9 for day in ended_days(store))
     is_as_minutes(store, draw)
 

@@ -10,7 +10,7 @@ import pytest
 
 from sinks.errors import SinkError
 from streams.errors import TrainfareError
-from streams.worker.supervise import beside
+from streams.worker.supervise import beside, keep_doing
 
 
 class Work:
@@ -123,3 +123,26 @@ def test_work_that_is_done_at_once_leaves_no_task_behind() -> None:
         assert asyncio.run(beside(nothing(), {"a task": for_ever()})) == "done"
         gc.collect()
     assert [str(each.message) for each in found] == []
+
+
+def test_a_turn_that_has_more_to_do_goes_on_without_a_pause_while_the_duty_is_mine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    more, mine = [True, True, False, True], [True, True, True, True, False, True]
+
+    async def slept(seconds: float) -> None:
+        assert seconds == 600
+        done.append("pause")
+        if not mine:
+            raise asyncio.CancelledError
+
+    def turn() -> bool:
+        done.append("turn")
+        return more.pop(0) if more else False
+
+    monkeypatch.setattr("streams.worker.supervise.asyncio.sleep", slept)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(keep_doing("days", turn, 600, lambda: mine.pop(0), lambda fault: pytest.fail(str(fault))))
+    # The fourth turn has more, and the duty is lost before it.
+    assert done == ["turn", "turn", "turn", "pause", "turn", "pause", "turn", "pause"]

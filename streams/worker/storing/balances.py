@@ -18,8 +18,8 @@ from sinks.answer import QueryResult
 from sinks.conform import conform
 from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
-from streams.costs.day_parts import NODE_HOURS_MAX
-from streams.costs.kept_days import NETTED, Day, days_of, days_sql
+from streams.costs.day_parts import NODE_HOURS_MAX, answered, days_in
+from streams.costs.kept_days import NETTED, Day
 from streams.costs.parts import HourSpan
 from streams.worker.supervise import keep_doing
 
@@ -55,8 +55,7 @@ class BalanceStore(Rows, Protocol):
 
 def ended_days(store: BalanceStore) -> list[Day]:
     """The days with hours of nodes or jobs that have ended: all but the newest."""
-    days, _ = days_of(store.ask(*days_sql(HourSpan(None, None))).rows())
-    return days[:-1]
+    return [*answered(days_in(HourSpan(None, None)), store.ask).days[:-1]]
 
 
 def keep_day(store: BalanceStore, day: Day) -> None:
@@ -114,33 +113,56 @@ def _nothing(schema: pa.Schema, columns: tuple[str, ...], begin_s: int) -> pa.Ta
     return pa.table({time.name: pa.array([begin_s], pa.int64()).cast(time.type), **zeros})
 
 
-def keep_settled(store: BalanceStore, before: Mapping[int, int]) -> dict[int, int]:
-    """Keep the ended days whose rows are those of the call before; returns the stamps of the days that are left.
+class SettledDays:
+    """Keeps days one by one, the newest first: a store of a former version has months of them, and a worker may stop between two.
 
-    A checkpoint's tables are stored one after another: a day that has just changed may lack minutes that its hours have.
+    A checkpoint's tables are stored one after another: a day that has just changed may lack minutes that its hours have. So
+    a day is kept once two looks have found the same rows.
     """
-    left: dict[int, int] = {}
-    for day in ended_days(store):
-        has_nodes, has_jobs = day.is_kept or not day.hours, day.has_jobs or not day.job_hours
-        if has_nodes and has_jobs:
-            continue
-        if before.get(day.begin_s) != day.stamp:
-            left[day.begin_s] = day.stamp
-            continue
-        if not has_nodes:
-            keep_day(store, day)
-        if not has_jobs:
-            keep_job_day(store, day)
-    return left
+
+    def __init__(self, store: BalanceStore) -> None:
+        self._store = store
+        self._seen: dict[int, int] = {}  # day -> its stamp at the look before
+        self._settled: list[Day] = []
+
+    def keep_next(self) -> bool:
+        """Keep one day, after a look if none is known to be settled; returns whether another one is."""
+        if not self._settled:
+            self._look()
+        if self._settled:
+            day = self._settled.pop()
+            if _lacks_nodes(day):
+                keep_day(self._store, day)
+            if _lacks_jobs(day):
+                keep_job_day(self._store, day)
+        return bool(self._settled)
+
+    def _look(self) -> None:
+        lacking = [day for day in ended_days(self._store) if _lacks_nodes(day) or _lacks_jobs(day)]
+        self._settled = [day for day in lacking if self._seen.get(day.begin_s) == day.stamp]
+        self._seen = {day.begin_s: day.stamp for day in lacking if day not in self._settled}
+        if len(self._settled) > 1:
+            logger.info("days that have ended are kept ready", extra={"days": len(self._settled)})
+
+
+def _lacks_nodes(day: Day) -> bool:
+    return bool(day.hours) and not day.is_kept
+
+
+def _lacks_jobs(day: Day) -> bool:
+    return bool(day.job_hours) and not day.has_jobs
+
+
+def keep_settled(store: BalanceStore) -> None:
+    """Keep all ended days of a store that nobody writes."""
+    days = SettledDays(store)
+    days.keep_next()
+    while days.keep_next():
+        pass
 
 
 async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> None:
     """Look for days to keep every ten minutes while this worker has the duty."""
-    left = dict[int, int]()
-
-    def turn() -> None:
-        nonlocal left
-        left = keep_settled(store, left)
 
     def late(fault: SinkError) -> None:
         logger.warning(
@@ -148,4 +170,4 @@ async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> Non
             extra={"error": str(fault), "runbook": "docs/views.md#node_hour_balance"},
         )
 
-    await keep_doing("balances", turn, EVERY_S, is_mine, late)
+    await keep_doing("balances", SettledDays(store).keep_next, EVERY_S, is_mine, late)

@@ -4,6 +4,7 @@ It must not follow a link in the last component of a path, nor widen permissions
 responsibility.
 """
 
+import errno
 import logging
 import os
 import secrets
@@ -40,7 +41,8 @@ def make_private_dir(path: Path) -> None:
             raise SinkError(f"{path} is a link; give the directory that it points to")
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS)
     except OSError as error:
-        raise SinkError(f"{path}: {error.strerror}; give a directory that this user can write") from error
+        otherwise = "give a directory that this user can write"
+        raise SinkError(f"{path}: {error.strerror}; {_remedy(error, otherwise)}") from error
     try:
         _tighten(path, descriptor)
     finally:
@@ -68,7 +70,7 @@ def write_private(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise SinkError(
-            f"{path} cannot be written: {error.strerror}; see to the directory's owner"
+            f"{path} cannot be written: {error.strerror}; {_remedy(error, 'see to the owner of the directory')}"
         ) from error
 
 
@@ -181,4 +183,21 @@ def _check_regular(path: Path, found: os.stat_result) -> None:
 def _not_opened(path: Path, error: OSError) -> SinkError:
     if path.is_symlink():
         return SinkError(f"{path} is a link, and files of ours are never opened through one. Remove it")
-    return SinkError(f"{path} cannot be opened: {error.strerror}; see to its owner and mode")
+    return SinkError(
+        f"{path} cannot be opened: {error.strerror}; {_remedy(error, 'see to its owner and mode')}"
+    )
+
+
+def _remedy(error: OSError, otherwise: str) -> str:
+    """What mends it."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "make room for it"
+        case errno.ENOTDIR:
+            return "a file stands where a directory must be: give another directory"
+        case errno.EROFS:
+            return "give a directory on a file system that may be written"
+        case errno.EMFILE | errno.ENFILE:
+            return "raise the limit of open files"
+        case _:
+            return otherwise

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 import sys
 
 from schemas.escaping import visible
 from schemas.validate_deeds import deed_record
+from streams.cli.this_user import user_name
 from streams.clock import SystemClock
 from streams.config.settings import Settings
 from streams.errors import TrainfareError
@@ -40,11 +40,7 @@ def put_on_record(settings: Settings, act: str, name: str, what: str, count: int
 
 def _who() -> str:
     """The user of this machine, as it says: nothing proves it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user} at {socket.gethostname()}"
+    return f"{user_name()} at {socket.gethostname()}"
 
 
 def _say(why: str) -> None:

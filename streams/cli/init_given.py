@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import socket
@@ -18,6 +17,7 @@ from schemas.events import PRICE_FIELDS, PriceEvent
 from schemas.units import usd_to_nano
 from streams.cli.files import must_exist
 from streams.cli.price_files import price_list
+from streams.cli.this_user import user_name
 from streams.collect.registry import COLLECTORS
 from streams.config.load import is_secret, load_origins, load_settings
 from streams.errors import WrongUseError
@@ -165,7 +165,7 @@ def site_at(directory: Path, now_ms: int) -> Site:
     commands = shutil.which("sinfo")
     if commands is not None and str(Path(commands).parent) not in _PATH:
         variables["PATH"] = ":".join((str(Path(commands).parent), *_PATH))
-    return Site(directory, given, pwd.getpwuid(os.geteuid()).pw_name, program, token, variables, now_ms)
+    return Site(directory, given, user_name(), program, token, variables, now_ms)
 
 
 def _pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ A token is made here and shown once: its SHA-256 alone leaves this process.
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, write
+from streams.cli.this_user import user_name
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
@@ -213,7 +213,7 @@ def _change(asked: dict[str, Any], file: Path | None, data: Path | None, url: st
         place.token_change(said)
         return "the worker has it within a second"
     try:
-        record = token_record(said, place.read(), f"file by {getpass.getuser()}", SystemClock().now_ms())
+        record = token_record(said, place.read(), f"file by {user_name()}", SystemClock().now_ms())
     except FieldError as fault:
         raise WrongUseError(f"{fault.field}: {fault}" if fault.field else str(fault)) from None
     except TokenConflictError as fault:

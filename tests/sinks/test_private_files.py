@@ -79,7 +79,7 @@ def test_a_link_above_the_directory_is_the_systems_matter(tmp_path: Path) -> Non
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    with pytest.raises(SinkError, match="data: Not a directory; give a directory"):
+    with pytest.raises(SinkError, match="data: Not a directory; a file stands where a directory must be"):
         make_private_dir(tmp_path / "data")
 
 
@@ -145,10 +145,16 @@ def test_a_write_that_fails_leaves_the_file_and_no_draft(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SinkError, match=r"api\.json cannot be written: No space left on device"):
+    with pytest.raises(SinkError, match=r"api\.json cannot be written: No space left on device; make room for it"):
         write_private(path, b"new")
     assert read_private(path, 100) == b"old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_below_a_file_is_refused_with_what_mends_it(tmp_path: Path) -> None:
+    (tmp_path / "live").touch()
+    with pytest.raises(SinkError, match="cannot be opened: Not a directory; a file stands where a directory"):
+        read_private(tmp_path / "live" / "collect.toml", 100)
 
 
 def test_a_file_that_is_not_there_is_none(tmp_path: Path) -> None:

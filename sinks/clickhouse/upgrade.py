@@ -19,7 +19,7 @@ _SYSTEM: Final = "system"  # a database that there always is
 MIGRATIONS: Final = "SELECT name, checksum FROM migrations"
 #: Of the newest snapshot of each shard the first bytes, {bytes}, in which its format stands.
 HEADS: Final = """
-SELECT shard, version, hex(substring(blob, 1, {bytes:UInt32})) AS head FROM snapshots
+SELECT shard, version, hex(substring(blob, 1, {bytes:UInt64})) AS head FROM snapshots
 WHERE chunk = 0 AND (shard, version) IN (SELECT shard, max(version) FROM snapshots GROUP BY shard) ORDER BY shard"""
 _SHOWN: Final = 6
 

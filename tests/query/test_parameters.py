@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import pytest
 
+from sinks.query import guard
 from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.wire import Parameter
+from tests.meta.tree import ROOT
 
 
 @pytest.mark.parametrize(
@@ -55,3 +60,22 @@ def test_a_value_is_neither_missing_nor_too_much() -> None:
     many = {f"p{number}": number for number in range(101)}
     with pytest.raises(RefusedQueryError, match="at most 100"):
         bound(dict.fromkeys(many, "Int64"), many)
+
+
+#: Whose statements commands also send through a worker.
+_ASKED: Final = ("streams/cli", "streams/costs", "streams/estimate", "streams/explain", "streams/prices", "sinks/clickhouse/upgrade.py")  # fmt: skip
+_PARAMETER: Final = re.compile(
+    r"\{[a-z_]+: ?((?:Array\()?(?:U?Int|String|Float|Bool|Date|Decimal)[A-Za-z0-9(), ]*)\}"
+)
+
+
+def test_statements_of_commands_have_parameters_that_a_worker_takes() -> None:
+    """They are judged as SQL of users is once a worker has the directory open."""
+    kinds = [
+        (str(path.relative_to(ROOT)), kind)
+        for part in _ASKED
+        for path in ([ROOT / part] if part.endswith(".py") else (ROOT / part).rglob("*.py"))
+        for kind in _PARAMETER.findall(path.read_text())
+    ]
+    assert len(kinds) > 50
+    assert [each for each in kinds if not guard._PARAMETER_TYPE.fullmatch(each[1])] == []

@@ -178,4 +178,6 @@ def _tail(path: Path) -> str:
             lines = file.read(_LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return "it has no log"
-    return visible(" | ".join(lines[-3:]))[-600:] or "its log is empty"
+    # What a command says to a person before it ends; the lines before are its log.
+    said = [line for line in lines[-3:] if line.startswith("trainfare: ")]
+    return visible(" | ".join(said or lines[-3:]))[-600:] or "its log is empty"

@@ -99,6 +99,13 @@ def test_a_meter_that_ends_at_its_start_is_told_with_the_end_of_its_log(machine:
         until_ready(machine.plan(), machine.site(), machine.state, time.sleep)
 
 
+def test_of_a_meter_that_ends_with_a_sentence_the_log_before_is_left_out(machine: Machine) -> None:
+    machine.start("import sys; print('{}'); sys.exit('trainfare: web.port is taken')")
+    with pytest.raises(TrainfareError) as told:
+        until_ready(machine.plan(), machine.site(), machine.state, time.sleep)
+    assert str(told.value) == "the meter has ended: trainfare: web.port is taken"
+
+
 def test_another_meter_at_the_port_is_not_taken_for_this_one(machine: Machine) -> None:
     other = Dashboard({"/readyz": {"ready": True}})
     try:

@@ -145,7 +145,9 @@ def test_a_write_that_fails_leaves_the_file_and_no_draft(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SinkError, match=r"api\.json cannot be written: No space left on device; make room for it"):
+    with pytest.raises(
+        SinkError, match=r"api\.json cannot be written: No space left on device; make room for it"
+    ):
         write_private(path, b"new")
     assert read_private(path, 100) == b"old"
     assert len(list(tmp_path.iterdir())) == 1

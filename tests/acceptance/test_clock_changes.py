@@ -66,6 +66,26 @@ def test_a_budget_of_a_day_has_the_hours_of_that_day(
 
 
 @pytest.mark.parametrize(
+    ("begin", "zone", "is_forecast"), [(SPRING, ZONE, False), (AUTUMN, ZONE, False), (SPRING, "UTC", True)]
+)
+def test_a_team_that_works_by_the_clock_is_forecast_by_it(
+    tmp_path: Path, begin: str, zone: str, is_forecast: bool
+) -> None:
+    """Eight hours of each weekday, $160, of a budget of $170: by hours of UTC they would be nine on the Monday after."""
+    day = {"per": "day", "usd": "170", "time_zone": zone}
+    said = [(-15 * 24, "controls", {"kind": "budget", "name": "day", "team": "vision", **day})]
+    later = 1 if begin == SPRING else -1
+    for number in (*range(-13, 0), *range(1, 6)):
+        at = 24 * number + 9 - (later if number > 0 else 0)
+        if number % 7 not in (0, 6):  # Sunday is the day of the change, 0
+            ended = {"job_id": f"train{number}", "type": "completed"}
+            said += [started(at, f"train{number}"), (at + 8, "jobs", ended)]
+    found = fired(tmp_path, begin, *said, last(24 * 6))
+    messages = [hours for rule, hours, _ in found if rule == "budget_forecast"]
+    assert bool(messages) == is_forecast
+
+
+@pytest.mark.parametrize(
     ("begin", "hours", "is_silenced"),
     [(AUTUMN, 6.75, True), (AUTUMN, 7.25, False), (SPRING, 4.75, True), (SPRING, 5.25, False)],
     ids=["25 hours, before 6", "25 hours, after 6", "23 hours, before 6", "23 hours, after 6"],

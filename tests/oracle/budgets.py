@@ -6,7 +6,7 @@ None means that it is not limited.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 MINUTE_MS = 60_000
@@ -120,7 +120,9 @@ def is_weekend(hour_ms: int) -> bool:
 class LikeHours:
     """What hours to come are to use, as seen from the hours before: by amount, rounded down; None: nobody knows."""
 
-    def __init__(self, spent: Mapping[int, Amounts]) -> None:
+    def __init__(self, spent: Mapping[int, Amounts], clock_ms: Callable[[int], int] = int) -> None:
+        """`clock_ms`: an hour by the clock of the budget's zone, as if that were UTC."""
+        self.clock_ms = clock_ms
         self.hours: dict[int, list[int]] = {}
         for minute_ms, amounts in spent.items():
             of_hour = self.hours.setdefault(minute_ms // HOUR_MS * HOUR_MS, [0, 0, 0])
@@ -133,7 +135,7 @@ class LikeHours:
         """What an hour is to use, seen from within the hour that begins at `now_ms`."""
         if now_ms not in self.seen:
             self.seen[now_ms] = self._look(now_ms)
-        return self.seen[now_ms][is_weekend(hour_ms), hour_ms // HOUR_MS % 24]
+        return self.seen[now_ms][self._like(hour_ms)]
 
     def later(self, now_ms: int, end_ms: int) -> list[int]:
         """What all hours after that one are to use, as far as anybody knows."""
@@ -143,13 +145,17 @@ class LikeHours:
             self.sums[now_ms, end_ms] = [sum(each) for each in zip(*known, strict=True)] or [0, 0, 0]
         return self.sums[now_ms, end_ms]
 
+    def _like(self, hour_ms: int) -> tuple[bool, int]:
+        clock_ms = self.clock_ms(hour_ms)
+        return is_weekend(clock_ms), clock_ms // HOUR_MS % 24
+
     def _look(self, now_ms: int) -> dict[tuple[bool, int], list[int] | None]:
         """ "the last seven known hours", "known from the first use in the 28 days before" """
         since_ms = now_ms // DAY_MS * DAY_MS - 28 * DAY_MS
         used = [at_ms for at_ms, amounts in self.hours.items() if since_ms <= at_ms < now_ms and any(amounts)]
         like: dict[tuple[bool, int], list[list[int]]] = {}
         for hour_ms in range(now_ms - HOUR_MS, min(used, default=now_ms) - 1, -HOUR_MS):
-            of_sort = like.setdefault((is_weekend(hour_ms), hour_ms // HOUR_MS % 24), [])
+            of_sort = like.setdefault(self._like(hour_ms), [])
             if len(of_sort) < 7:
                 of_sort.append(self.hours.get(hour_ms, [0, 0, 0]))
         means = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from hypothesis import given
@@ -16,10 +18,11 @@ from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert
 from streams.engine.ledger_rules.budget_forecast import judge_forecast
 from streams.engine.ledger_rules.budget_used import Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.like_hours import outlook
 from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts, EarlierHours, Usage
-from tests.oracle.budgets import Told, budget_told, forecast_told, period_end
+from tests.oracle.budgets import LikeHours, Told, budget_told, forecast_told, period_end
 
 T0 = 20_454 * 86_400_000 + 22 * HOUR_MS  # Thursday, 1 January 2026, 22:00 UTC
 LENGTH = 300
@@ -259,3 +262,32 @@ def test_a_new_owner_changes_no_forecast_before_its_last_change(
             if each.period.start_ms == period_at("day", T0).start_ms:
                 changed.append(rows[each.id].changed_ms)
     assert changed == sorted(set(changed))
+
+
+@given(
+    st.dictionaries(st.integers(0, 27 * 24), st.integers(1, 40), max_size=200),
+    st.sampled_from(
+        ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
+    ),
+    st.sampled_from([20_385, 20_393, 20_533, 20_541]),  # two weeks around changes of clocks
+    st.integers(0, 24 * 7),
+)
+def test_like_hours_are_those_of_the_zones_clock(
+    used: dict[int, int], zone: str, day: int, hour: int
+) -> None:
+    begin_ms = (day - 20) * DAY_MS
+    now_ms = day * DAY_MS + hour * HOUR_MS
+    spent = {begin_ms + each * HOUR_MS: usd for each, usd in used.items() if begin_ms + each * HOUR_MS < now_ms}
+    usage = usage_of(spent, now_ms, now_ms, "day")
+    seen = outlook(usage, now_ms, now_ms + 48 * HOUR_MS, Calendar(zone))
+
+    def clock_ms(hour_ms: int) -> int:
+        wall = datetime.fromtimestamp(hour_ms // 1000, ZoneInfo(zone)).replace(tzinfo=UTC)
+        return int(wall.timestamp()) * 1000
+
+    like = LikeHours({at_ms: (usd, 0, 0) for at_ms, usd in spent.items()}, clock_ms)
+    for place in range(48):
+        want = like.to_come(now_ms, now_ms + place * HOUR_MS)
+        assert seen.is_unknown[place] == (want is None)
+        rates = seen.here if place == 0 else seen.to_come[:, place - 1]
+        assert rates.tolist() == (want or [0, 0, 0])

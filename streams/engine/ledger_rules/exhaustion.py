@@ -28,7 +28,7 @@ def to_come(
     hours, first = np.unique(at_ms // HOUR_MS, return_index=True)
     for hour, begin, end in zip(hours, first, np.append(first, len(at_ms))[1:], strict=True):
         if hour * HOUR_MS < ends_ms:
-            seen = outlook(usage, int(hour) * HOUR_MS, ends_ms)
+            seen = outlook(usage, int(hour) * HOUR_MS, ends_ms, subject.budget.calendar)
             found[:, begin:end] = seen.until_end(at_ms[begin:end], per_hour[:, begin:end])
     return found
 
@@ -52,5 +52,6 @@ def exhausted_in_ms(subject: BudgetSubject, usage: Usage, period: CalendarPeriod
         return min(found, default=None)
     if at_ms >= ends_ms:
         return None
-    used_up_ms = outlook(usage, at_ms // HOUR_MS * HOUR_MS, ends_ms).used_up_ms(at_ms, left, per_hour)
+    seen = outlook(usage, at_ms // HOUR_MS * HOUR_MS, ends_ms, subject.budget.calendar)
+    used_up_ms = seen.used_up_ms(at_ms, left, per_hour)
     return None if used_up_ms is None else used_up_ms - at_ms

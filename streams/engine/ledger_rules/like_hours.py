@@ -1,19 +1,22 @@
 """What a subject is to use in the hours to come, from what it used in the hours that are like them.
 
-Like hours are the same hour of the day (UTC) on days of the same sort, weekdays or weekend days: the last seven whole ones
-that are known. Hours are known from the subject's first use in the four weeks before. Where no like hour is known, the
+Like hours are the same hour of the day, by the clock of the budget's zone, on days of the same sort, weekdays or weekend days: the
+last seven whole ones that are known. Hours are known from the subject's first use in the four weeks before. Where no like hour is known, the
 least hour of the other sort counts once all its 24 are known: what never rests goes on. Before that what is paid now goes
 on for a day at most.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from streams.calendar import PLAIN, UTC_ZONE, Calendar
 from streams.engine.ledger_rules.usage import Usage
 
 _HOURS: Final = DAY_MS // HOUR_MS
@@ -29,8 +32,23 @@ def history_from_ms(at_ms: int) -> int:
     return max(at_ms // DAY_MS - _DAYS_BACK, 0) * DAY_MS
 
 
-def _is_weekend(day: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.asarray(((day + 3) % 7 >= 5).astype(np.int64))  # 1970-01-01 was a Thursday
+def _clock_hours(hours_ms: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """Which of the like hours each of these whole hours is, by the clock of a zone: 24 of weekdays, then 24 of weekend days."""
+    hours = hours_ms // HOUR_MS
+    if zone != UTC_ZONE:
+        days, place = np.unique(hours // _HOURS, return_inverse=True)
+        ahead = np.array([_hours_ahead(zone, int(day)) for day in days], np.int64).reshape(-1, _HOURS)
+        hours = hours + ahead[place, hours % _HOURS]
+    is_weekend = (hours // _HOURS + 3) % 7 >= 5  # 1970-01-01 was a Thursday
+    return np.asarray(_HOURS * is_weekend + hours % _HOURS, np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _hours_ahead(zone: str, day: int) -> tuple[int, ...]:
+    """By how many whole hours the clock of a zone is ahead of UTC at each hour of a day of UTC."""
+    calendar, hour = Calendar(zone), timedelta(hours=1)
+    offsets = (calendar.local(day * DAY_MS + each * HOUR_MS).utcoffset() for each in range(_HOURS))
+    return tuple(0 if offset is None else offset // hour for offset in offsets)
 
 
 class Outlook(NamedTuple):
@@ -81,45 +99,40 @@ class Outlook(NamedTuple):
         return min(found, default=None)
 
 
-def outlook(usage: Usage, hour_ms: int, ends_ms: int) -> Outlook:
+def outlook(usage: Usage, hour_ms: int, ends_ms: int, calendar: Calendar = PLAIN) -> Outlook:
     """Look from an hour on to the end of a period, a whole hour; `usage` has the hours of four weeks before."""
     first_ms = history_from_ms(hour_ms)
-    by_hour = usage.by_hour(first_ms, hour_ms)
-    per_hour, is_known = _like_hours(by_hour, first_ms // DAY_MS)
-    hours_ms = np.arange(hour_ms, ends_ms, HOUR_MS, dtype=np.int64)
-    sort, at = _is_weekend(hours_ms // DAY_MS), hours_ms % DAY_MS // HOUR_MS
-    rates, known = per_hour[:, sort, at], is_known[sort, at]
-    return Outlook(hour_ms, ends_ms, rates[:, 0], rates[:, 1:], ~known)
+    before = _clock_hours(np.arange(first_ms, hour_ms, HOUR_MS, dtype=np.int64), calendar.zone)
+    per_hour, is_known = _like_hours(usage.by_hour(first_ms, hour_ms), before)
+    to_come = _clock_hours(np.arange(hour_ms, ends_ms, HOUR_MS, dtype=np.int64), calendar.zone)
+    rates = per_hour[:, to_come]
+    return Outlook(hour_ms, ends_ms, rates[:, 0], rates[:, 1:], ~is_known[to_come])
 
 
-def _like_hours(by_hour: NDArray[np.int64], first_day: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The mean of the like hours by sort and hour of the day, [3, 2, 24], rounded down, and of which any is known, [2, 24].
+def _like_hours(
+    by_hour: NDArray[np.int64], like: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The mean of the like hours, [3, 48], rounded down, and of which any is known, [48].
 
-    `by_hour`: [3, n] from the beginning of `first_day` on, whole hours that are over.
+    `by_hour`: [3, n], whole hours that are over, in order. `like`: [n], which of the 48 each is.
     """
-    length = by_hour.shape[1]
-    days = -(-length // _HOURS)
-    used = np.zeros((3, days * _HOURS), np.int64)
-    used[:, :length] = by_hour
-    is_over = np.zeros(days * _HOURS, np.bool_)
     any_use = np.flatnonzero(by_hour.any(axis=0))
-    is_over[int(any_use[0]) if len(any_use) else length : length] = True
-    used, is_over = used.reshape(3, days, _HOURS), is_over.reshape(days, _HOURS)
-    weekend = _is_weekend(np.arange(first_day, first_day + days, dtype=np.int64))
-    per_hour = np.zeros((3, _SORTS, _HOURS), np.int64)
-    counts = np.zeros((_SORTS, _HOURS), np.int64)
-    for sort in range(_SORTS):
-        mine = np.flatnonzero(weekend == sort)[::-1]  # the last day first
-        counted = is_over[mine]
-        counted &= np.cumsum(counted, axis=0) <= _LIKE_DAYS
-        counts[sort] = counted.sum(axis=0)
-        sums = np.where(counted, used[:, mine], 0).sum(axis=1)
-        per_hour[:, sort] = np.minimum(sums // np.maximum(counts[sort], 1), _MOST_PER_HOUR)
-    is_known = np.greater(counts, 0)
+    first = int(any_use[0]) if len(any_use) else len(like)
+    used, of = by_hour[:, first:][:, ::-1], like[first:][::-1]  # the last hour first
+    order = np.argsort(of, kind="stable")
+    used, of = used[:, order], of[order]
+    begins = np.searchsorted(of, np.arange(_SORTS * _HOURS))
+    is_counted = np.arange(len(of)) - begins[of] < _LIKE_DAYS
+    sums = np.concatenate([np.zeros((3, 1), np.int64), np.cumsum(used * is_counted, axis=1)], axis=1)
+    ends = np.append(begins[1:], len(of))
+    counts = np.minimum(ends - begins, _LIKE_DAYS)
+    means = (sums[:, ends] - sums[:, begins]) // np.maximum(counts, 1)
+    per_hour = np.minimum(means, _MOST_PER_HOUR).reshape(3, _SORTS, _HOURS)
+    is_known = np.greater(counts, 0).reshape(_SORTS, _HOURS)
     for sort in range(_SORTS):
         other = 1 - sort
         if is_known[other].all() and not is_known[sort].all():
             least = per_hour[:, other].min(axis=1)
-            per_hour[:, sort] = np.where(counts[sort] > 0, per_hour[:, sort], least[:, None])
+            per_hour[:, sort] = np.where(is_known[sort], per_hour[:, sort], least[:, None])
     is_whole = np.asarray(is_known.all(axis=1))[::-1]
-    return per_hour, np.asarray(is_known | is_whole[:, None])
+    return per_hour.reshape(3, -1), np.asarray(is_known | is_whole[:, None]).reshape(-1)

@@ -10,6 +10,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.acting import ActingWorker
 from streams.cli.options import DataOption, UrlOption
+from streams.cli.rule_titles import title_of
 from streams.errors import TrainfareError, WrongUseError
 
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
@@ -37,7 +38,9 @@ def ack(
     field = CEILING_FIELDS.get(alert["rule"])
     rate = {field: alert["subject"]["name"], "usd_per_hour": alert["usd_per_hour"]} if field else {}
     record = {"kind": "ack", "alert_id": alert_id, **rate}
-    worker.write(record, lasts, comment, f"acknowledged {alert['rule']} of {alert['subject']['name']}")
+    worker.write(
+        record, lasts, comment, f"acknowledged {title_of(alert['rule'])} of {alert['subject']['name']}"
+    )
 
 
 def silence(
@@ -52,7 +55,7 @@ def silence(
     worker = ActingWorker(data, url)
     alert = worker.alert(alert_id)
     record = {"kind": "silence", **about(alert)}
-    worker.write(record, lasts, comment, f"silenced {alert['rule']} of {alert['subject']['name']}")
+    worker.write(record, lasts, comment, f"silenced {title_of(alert['rule'])} of {alert['subject']['name']}")
 
 
 def about(alert: dict[str, Any]) -> dict[str, str]:

@@ -12,9 +12,12 @@ from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader_for
+from streams.cli.rule_titles import title_of
 from streams.clock import SystemClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streams.cli.reading import Reader
     from streams.explain.alert_list import AlertsAsked
 
@@ -84,7 +87,8 @@ def list_(
     if form is OutputFormat.json:
         sys.stdout.write(to_json({"alerts": found, "count": count}) + "\n")
         return
-    write(Grid(_COLUMNS, [_row(each) for each in found]), form)
+    name = title_of if form is OutputFormat.table else str
+    write(Grid(_COLUMNS, [_row(each, name) for each in found]), form)
     if form is OutputFormat.table:
         left = count - len(found)
         if not found:
@@ -117,7 +121,7 @@ def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int
     return [{**rows[each], "message": message[each], "members": of.get(each)} for each in ids], count
 
 
-def _row(alert: dict[str, Any]) -> tuple[object, ...]:
+def _row(alert: dict[str, Any], name: Callable[[object], str]) -> tuple[object, ...]:
     started_ms, resolved_ms = alert["started_ms"], alert["resolved_ms"]
     lasted = "firing" if resolved_ms is None else _span(resolved_ms - started_ms)
     members = alert["members"]
@@ -125,7 +129,7 @@ def _row(alert: dict[str, Any]) -> tuple[object, ...]:
     about = f"{'' if alert['subject_kind'] == 'job' else alert['subject_kind'] + ' '}{alert['subject_name']}"
     fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     owner = ", ".join(filter(None, (alert["owner"], alert["team"])))
-    return (alert["alert_id"], fired, lasted, alert["severity"], alert["rule"], about, owner, usd(alert["usd_per_hour"]), alert["message"], visible(alert["summary"]) + inside)  # fmt: skip
+    return (alert["alert_id"], fired, lasted, alert["severity"], name(alert["rule"]), about, owner, usd(alert["usd_per_hour"]), alert["message"], visible(alert["summary"]) + inside)  # fmt: skip
 
 
 def _span(ms: int) -> str:

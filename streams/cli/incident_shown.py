@@ -9,8 +9,8 @@ from typing import Any, Final
 from streams.cli.alerts_why import NO_RULES, figure_text
 from streams.cli.markdown import block, code, prose, table
 from streams.cli.output import plain, usd
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import instant, span
-from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import IS_FLAG
 from streams.explain.incident.report import EVIDENCE_MAX, IncidentReport, JobSpend
 
@@ -29,7 +29,7 @@ def _head(report: IncidentReport) -> Iterator[str]:
     whose = [f"{name} {code(alert[name])}" for name in ("owner", "team", "project") if alert[name]]
     rows = [
         ("alert", code(alert["alert_id"])),
-        ("rule", f"{prose(alert['rule'])}, {alert['severity']}"),
+        ("rule", f"{_title(alert)} ({code(alert['rule'])}), {alert['severity']}"),
         ("whose", ", ".join(whose) or "nobody's"),
         ("opened", instant(alert["started_ms"])),
         ("ended", "still fires" if alert["resolved_ms"] is None else instant(alert["resolved_ms"])),
@@ -42,8 +42,7 @@ def _head(report: IncidentReport) -> Iterator[str]:
 
 
 def _title(alert: Mapping[str, Any]) -> str:
-    known = BY_NAME.get(alert["rule"])
-    return known.title if known else prose(alert["rule"])
+    return prose(title_of(alert["rule"]))
 
 
 def _happened(report: IncidentReport) -> Iterator[str]:
@@ -52,7 +51,7 @@ def _happened(report: IncidentReport) -> Iterator[str]:
     lasted = span(max(0, report.until_ms - alert["started_ms"]))
     how = "still fires after" if alert["resolved_ms"] is None else "ended after"
     said = [
-        f"At {instant(alert['started_ms'])} {prose(alert['rule'])} opened about {alert['subject_kind']} {code(alert['subject_name'])}; it {how} {lasted}.",
+        f"At {instant(alert['started_ms'])} {_title(alert)} opened about {alert['subject_kind']} {code(alert['subject_name'])}; it {how} {lasted}.",
         f"What it says, as of {instant(max(alert['held_ms'], alert['changed_ms']))}: {prose(alert['summary'])}.",
     ]
     if report.member_count:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from streams.engine.alerts.titles import TITLES
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import CLUSTER, RUN, STOOD_TOGETHER_MS, TOGETHER_MS
 from streams.engine.rules.incident import RULE as INCIDENT
-from streams.engine.rules.registry import ALL
 from streams.engine.rules.rule import URGENCY
 from streams.engine.rules.shared_cause import STANDSTILL_RULES
 from streams.engine.state.dimensions import MATCHED
@@ -110,8 +110,8 @@ ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
         return {
             **{name: getattr(self, name) for name in names},
             "words": self.text.split()[:_WORDS_MAX],
-            "rules": [rule.name for rule in ALL],
-            "titles": [rule.title for rule in ALL],
+            "rules": [*TITLES],
+            "titles": [*TITLES.values()],
             "from_ms": self.from_ms,
             "to_ms": self.to_ms,
         }

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.meter_rules import METER
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import times, usd
-from streams.engine.rules.registry import BY_NAME
 from streams.notify.notice import Figure, Notice, instant_figure
 
 
@@ -41,11 +41,6 @@ def figures(alert: Alert) -> list[Figure]:
     return shown
 
 
-def rule_title(rule: str) -> str:
-    """What a rule is called where people read: "Runaway burn"; one of a user's own has its name only."""
-    return BY_NAME[rule].title if rule in BY_NAME else rule
-
-
 def title(alerts: Sequence[Alert]) -> str:
     """The title of a message: its alert, or how many of a group fire and have resolved."""
     first = alerts[0]
@@ -53,12 +48,14 @@ def title(alerts: Sequence[Alert]) -> str:
         return first.title
     if len(alerts) == 1:
         how = RESOLVED if first.status == RESOLVED else f"({first.severity})"
-        return f"{sign(first)} {first.subject_name}: {rule_title(first.rule)} {how}"
+        return f"{sign(first)} {first.subject_name}: {title_of(first.rule)} {how}"
     resolved = sum(alert.status == RESOLVED for alert in alerts)
     firing = len(alerts) - resolved
     counts = [f"{count} {word}" for count, word in ((firing, "firing"), (resolved, "resolved")) if count]
     whose = [f"{label} {name}" for label in ("owner", "project") if (name := _shared(alerts, label))]
-    whose = whose or [f"{label} {name}" for label in ("team", "rule") if (name := _shared(alerts, label))]
+    if not whose:
+        team, rule = _shared(alerts, "team"), _shared(alerts, "rule")
+        whose = [*([f"team {team}"] if team else []), *([title_of(rule)] if rule else [])]
     nobody = "no owner" if not any(alert.owner for alert in alerts) else "several owners"
     worst = max(alerts, key=lambda alert: (alert.status != RESOLVED, alert.severity == "page"))
     return f"{sign(worst)} {', '.join(counts)}: {', '.join(whose) or nobody}"

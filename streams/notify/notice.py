@@ -15,6 +15,7 @@ from schemas.escaping import visible
 from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import instant, span, usd
 from streams.engine.rules.rule import TICKET
 
@@ -163,7 +164,9 @@ def _digest_figures(data: DigestWeeklyData) -> Iterator[Figure]:
             "Largest jobs", ", ".join(f"{each.job_id} {_usd(each.cost_usd)}" for each in data.largest)
         )
     if data.small_alerts:
-        small = (f"{each.alerts} {each.rule} ({', '.join(each.subjects)})" for each in data.small_alerts)
+        small = (
+            f"{each.alerts} {title_of(each.rule)} ({', '.join(each.subjects)})" for each in data.small_alerts
+        )
         yield Figure("Too small to be sent", "; ".join(small))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
+from streams.engine.alerts.titles import TITLES
+from streams.engine.rules.evidence import quoted
 from streams.panels import burn_sql
 from streams.panels.panel import (
     COST_SUM,
@@ -188,10 +191,16 @@ WHERE {IN_HOURS} AND starting_ms > 0
 GROUP BY time
 ORDER BY time"""
 
-ALERTS_COLUMNS: Final = """
+
+def sql_list(texts: Iterable[str]) -> str:
+    """An array of SQL."""
+    return f"[{', '.join(map(quoted, texts))}]"
+
+
+ALERTS_COLUMNS: Final = f"""
     toString(a.severity) AS "severity",
     toString(a.status) AS "status",
-    toString(a.rule) AS "rule",
+    transform(toString(a.rule), {sql_list(TITLES)}, {sql_list(TITLES.values())}, toString(a.rule)) AS "rule",
     concat(a.subject_kind, ' ', a.subject_name) AS "subject",
     a.owner AS "owner",
     a.started AS "started",

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.registry import BY_NAME
 from streams.explain import acts, alert_list
 from streams.explain.alert_list import AlertsAsked
@@ -178,7 +179,7 @@ class AlertHistory:
         known = BY_NAME.get(name)
         return {
             "name": name,
-            "title": known.title if known else name,
+            "title": title_of(name),
             "about": known.about if known else "",
             "holds": known.holds if known else "",
             "planned_quiets": bool(known and known.planned_quiets),

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from schemas.units import READABLE
 from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
+from streams.engine.alerts.titles import TITLES
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 from streams.engine.rules.rule import IS_FLAG
 
@@ -63,7 +64,7 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
 def rules_js() -> bytes:
     """The script of what the page must know of rules, of what can be done about alerts of each, and of units."""
     made = {
-        "RULES": json.dumps({rule.name: rule.title for rule in ALL}, indent=2),
+        "RULES": json.dumps(TITLES, indent=2),
         "PLANNED_QUIETS": f"new Set({json.dumps(PLANNED_QUIETS)})",
         "SILENCE_FIELDS": json.dumps({rule.name: silence_fields(rule.name) for rule in ALL}),
         "CEILING_FIELDS": json.dumps(CEILING_FIELDS),

@@ -143,7 +143,7 @@ def test_acts_go_through_the_worker(data: Path) -> None:
     finally:
         store.close()
     assert [each.code for each in done] == [0, 0, 0, 0, 1], [each.err for each in done]
-    assert done[0].out.startswith("acknowledged burn_fast of train-1 until ")
+    assert done[0].out.startswith("acknowledged Runaway burn of train-1 until ")
     assert "has no alert of this id" in done[4].one_line()
     ack, ceiling, silence, sku = log.records
     assert ack.items() >= {"kind": "ack", "alert_id": PAGE, "comment": "known"}.items()

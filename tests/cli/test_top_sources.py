@@ -192,7 +192,7 @@ def test_a_pipe_gets_one_table(api: ScriptedApi) -> None:
     assert "2 alerts firing" in lines[0]
     assert lines[2].split()[:4] == ["job", "owner", "team", "state"]
     assert len(lines) == 43
-    assert "burn_fast" in next(line for line in lines if "-0003 " in line)
+    assert "Runaway burn" in next(line for line in lines if "-0003 " in line)
 
 
 def test_programs_get_every_digit(api: ScriptedApi) -> None:

@@ -21,8 +21,8 @@ from tests.sinks.rows import rows
     [
         (("owner", "project"), ["2 firing: owner ada, project p", "b: Runaway burn (page)"]),
         (("team",), ["2 firing: owner ada, project p", "b: Runaway burn (page)"]),
-        (("alertname",), ["2 firing: rule burn_fast", "t: Slow drift above plan (ticket)"]),
-        (("severity", "subject_kind"), ["2 firing: rule burn_fast", "t: Slow drift above plan (ticket)"]),
+        (("alertname",), ["2 firing: Runaway burn", "t: Slow drift above plan (ticket)"]),
+        (("severity", "subject_kind"), ["2 firing: Runaway burn", "t: Slow drift above plan (ticket)"]),
         (
             ("...",),
             ["a: Runaway burn (page)", "b: Runaway burn (page)", "t: Slow drift above plan (ticket)"],

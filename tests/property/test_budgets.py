@@ -277,7 +277,9 @@ def test_like_hours_are_those_of_the_zones_clock(
 ) -> None:
     begin_ms = (day - 20) * DAY_MS
     now_ms = day * DAY_MS + hour * HOUR_MS
-    spent = {begin_ms + each * HOUR_MS: usd for each, usd in used.items() if begin_ms + each * HOUR_MS < now_ms}
+    spent = {
+        begin_ms + each * HOUR_MS: usd for each, usd in used.items() if begin_ms + each * HOUR_MS < now_ms
+    }
     usage = usage_of(spent, now_ms, now_ms, "day")
     seen = outlook(usage, now_ms, now_ms + 48 * HOUR_MS, Calendar(zone))
 

@@ -149,7 +149,7 @@ def test_it_lists_the_alerts_that_were_too_small_to_be_sent(store: ClickHouseSto
             {"rule": "idle_gpus", "alerts": 4, "subjects": ["run-1", "run-2", "run-3"]},
             {"rule": "silent_job", "alerts": 1, "subjects": ["run-5"]},
         ]
-        assert data["summary"].endswith("5 alerts too small to be sent, most of idle_gpus.")
+        assert data["summary"].endswith("5 alerts too small to be sent, most of them: Idle GPUs.")
 
     run(scenario())
 

@@ -11,6 +11,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.rule_titles import title_of
 from streams.cli.top.figures import Job, MeterView, is_unpriced
 from streams.cli.top.lines import instant, percent
 from streams.cli.top.rows import Order, count, ordered
@@ -61,7 +62,8 @@ def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
         parts = msgspec.to_builtins(msgspec.structs.replace(snapshot, jobs=tuple(jobs)))
         sys.stdout.write(to_json(parts) + "\n")
         return
-    rules = [",".join(sorted(visible(a.rule) for a in job.alerts if a.status == "firing")) for job in jobs]
+    name, between = (visible, ",") if form is OutputFormat.csv else (title_of, ", ")
+    rules = [between.join(sorted(name(a.rule) for a in job.alerts if a.status == "firing")) for job in jobs]
     rows = [[*(getattr(job, name) for name in _FIELDS), said] for job, said in zip(jobs, rules, strict=True)]
     if form is OutputFormat.csv:
         write(Grid((*_FIELDS, "alerts"), rows), form)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
+from streams.cli.rule_titles import title_of
 from streams.cli.top.figures import AlertView, Job, MeterView, is_unpriced
 from streams.cli.top.rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
@@ -90,7 +91,7 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
         about = f"{visible(alert.subject.kind)} {visible(alert.subject.name)}"
         if lines:
             lines.append("\n")
-        lines.append(f"{sign} {alert.status:<8} {visible(alert.rule):<14} ", style)
+        lines.append(f"{sign} {alert.status:<8} {title_of(alert.rule):<24} ", style)
         lines.append(
             f"{ago((alert.resolved_ms or as_of_ms) - alert.started_ms):>11}  ", style if not firing else ""
         )

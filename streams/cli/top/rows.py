@@ -11,6 +11,7 @@ from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
+from streams.cli.rule_titles import title_of
 from streams.cli.top.figures import Job, is_unpriced
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -129,7 +130,7 @@ def matching(jobs: Iterable[Job], words: str) -> list[Job]:
 
 def _haystack(job: Job) -> str:
     names = (job.job_id, job.owner, job.team, job.project, job.experiment, job.state)
-    return "\n".join((*names, *(alert.rule for alert in job.alerts))).lower()
+    return "\n".join((*names, *(f"{alert.rule} {title_of(alert.rule)}" for alert in job.alerts))).lower()
 
 
 def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:

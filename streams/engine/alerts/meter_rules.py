@@ -20,6 +20,14 @@ CANARY_LATE: Final = "canary_late"
 BOOKS_UNBALANCED: Final = "books_unbalanced"
 CLOCK_WRONG: Final = "clock_wrong"
 SHARDS_UNOWNED: Final = "shards_unowned"
+#: What people read in place of the names.
+TITLES: Final = {
+    CANARY_WRONG: "Probe at a wrong cost",
+    CANARY_LATE: "Probe late",
+    BOOKS_UNBALANCED: "Records not accounted for",
+    CLOCK_WRONG: "The meter's clock is wrong",
+    SHARDS_UNOWNED: "Shards without a worker",
+}
 
 #: The same rule and subject within this time of clearing, the end included, is the same episode.
 SAME_EPISODE_MS: Final = 600_000

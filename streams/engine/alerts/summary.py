@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from streams.engine.alerts.resolving import FLAPS
+from streams.engine.alerts.titles import title_of
 from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, RAISED, SWITCHED_OFF
 from streams.engine.rules.burn_cause import IS_BACK
 from streams.engine.rules.formatting import (
@@ -26,9 +27,10 @@ from streams.engine.state.dimensions import AlertDimensions
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is not None}
+_FAST, _CEILING, _BASIS = (f'"{title_of(name)}"' for name in ("burn_fast", "ceiling", "price_basis"))
 _COVERED_BY: Final = {
-    "burn_fast": "price_basis",
-    "burn_sustained": "burn_fast, ceiling or price_basis",
+    "burn_fast": _BASIS,
+    "burn_sustained": f"{_FAST}, {_CEILING} or {_BASIS}",
     "burn_drift": "another alert",
 }
 
@@ -66,7 +68,7 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     if shown.rule in _RULES:
         over = _burnt(shown)
     elif shown.kind == SWITCHED_OFF:
-        over = f"is not judged by {shown.rule} any more"
+        over = f'is not judged by "{title_of(shown.rule)}" any more'
     else:
         over = _WORDS[shown.rule].over
         over = "has ended" if shown.kind == ENDED and "{" not in over else over.format_map(_amounts(shown))
@@ -106,7 +108,7 @@ def _burnt(shown: AlertFigures) -> str:
     elif shown.kind == OUTRANKED:
         end = f"is covered by {_COVERED_BY[shown.rule]} now"
     elif shown.kind == SWITCHED_OFF:
-        end = f"is not judged by {shown.rule} any more"
+        end = f'is not judged by "{title_of(shown.rule)}" any more'
     else:
         end = f"is below {times(_RULES[shown.rule].clear_ratio)} its expected cost again"
     extra = rounded_usd(shown.cost_nano - shown.expected_nano)

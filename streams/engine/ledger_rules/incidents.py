@@ -14,6 +14,7 @@ from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
 from streams.engine.alerts.resolving import resolved
+from streams.engine.alerts.titles import TITLES
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS, QUIET_MS
 from streams.engine.ledger_rules.episodes import opened, raised
 from streams.engine.rules.finding import LedgerSettings
@@ -105,7 +106,10 @@ def _changes(
             else:
                 members = members if is_run or stands else _covered(members, of)
                 if is_above(severity_of(members, at_ms), fires.severity):
-                    fires = raised(fires, opened(finding(of, members, at_ms, operator, is_run=is_run)))
+                    fires = raised(
+                        fires,
+                        opened(finding(of, members, at_ms, operator, TITLES, is_run=is_run)),
+                    )
                     yield fires
         if of.enabled and (fires is None or stands):
             of_one, is_run = _opening(
@@ -118,7 +122,7 @@ def _changes(
             if of_one:
                 if fires is not None:  # what the cluster stands still by now is another thing
                     yield resolved(fires, at_ms)
-                fires = opened(finding(of, of_one, at_ms, operator, is_run=is_run))
+                fires = opened(finding(of, of_one, at_ms, operator, TITLES, is_run=is_run))
                 yield fires
 
 

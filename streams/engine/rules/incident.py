@@ -186,11 +186,18 @@ def severity_of(alerts: Iterable[SharedAlert], at_ms: int) -> str:
 
 
 def finding(
-    of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, operator: str, *, is_run: bool = False
+    of: LedgerSettings,
+    alerts: Sequence[SharedAlert],
+    at_ms: int,
+    operator: str,
+    titles: Mapping[str, str],
+    *,
+    is_run: bool = False,
 ) -> LedgerFinding:
     """The sentence and the evidence of the alerts of one cause.
 
-    `operator`: who gets it, unless they have one owner. `is_run`: they opened one after another, see `of_run_at`.
+    `operator`: who gets it, unless they have one owner. `titles`: of rules by name. `is_run`: they opened one after
+    another, see `of_run_at`.
     """
     cause = alerts[0].cause
     kind, name = subject_of(cause, is_run=is_run)
@@ -199,13 +206,13 @@ def finding(
     # Jobs that ran one after another do not pay at one time.
     nano = alerts[-1].nano_per_hour if is_run else sum(rates.values())
     stood_ms = min((each.stood_ms for each in alerts if each.stood_ms is not None), default=None)
-    said, advice = _words(cause, at_ms, stood_ms)
+    said, advice = _words(cause, titles, at_ms, stood_ms)
 
     def run_text(at_most: int) -> str:
         rule, _, *names = parts_of(cause)[1:]
         last = short(alerts[-1].job_id, at_most // 2)
         return (
-            f"{len(alerts)} alerts {rule} in 3 h about {len(rates)} jobs of {short(names[-1], at_most)}, the last {last}"
+            f"{len(alerts)} alerts in 3 h about {len(rates)} jobs of {short(names[-1], at_most)}: {titles.get(rule, rule)}, the last {last}"
             f" at {rounded_usd(nano)}/h; stays open until 1 h without one"
         )
 
@@ -255,7 +262,9 @@ def _are_of(cause: str, stood_ms: int | None) -> str:
 _RUN_ADVICE: Final = "stop or mend the run"
 
 
-def _words(cause: str, at_ms: int, stood_ms: int | None) -> tuple[Callable[[int], str], str]:
+def _words(
+    cause: str, titles: Mapping[str, str], at_ms: int, stood_ms: int | None
+) -> tuple[Callable[[int], str], str]:
     """What the jobs have in common, given how long names may be, and what to do."""
     kind, *about = parts_of(cause)
     if kind == PRICE:
@@ -278,7 +287,9 @@ def _words(cause: str, at_ms: int, stood_ms: int | None) -> tuple[Callable[[int]
         )
     rule, _, *names = about
     return (
-        lambda at_most: f"of {short(names[-1], at_most)} fire {rule} at one time",
+        lambda at_most: (
+            f"of {short(names[-1], at_most)} have one alert at one time: {titles.get(rule, rule)}"
+        ),
         "stop or mend them together",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import span
 from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 from streams.explain.acts import matches, recurs, touching
@@ -40,7 +41,7 @@ def attempts_of(rows: Iterable[Row], from_ms: int, until_ms: int) -> Iterator[Ti
 def alerts_of(rows: Iterable[Row]) -> Iterator[TimelineEntry]:
     """Yield when alerts opened, became more urgent, and ended."""
     for row in rows:
-        rule, about, alert_id = row["rule"], row["subject_name"], row["alert_id"]
+        rule, about, alert_id = title_of(row["rule"]), row["subject_name"], row["alert_id"]
         ticket_ms, page_ms = row["ticket_since_ms"], row["page_since_ms"]
         opened_as = DIGEST if ticket_ms is not None else TICKET if page_ms is not None else row["severity"]
         yield TimelineEntry(row["started_ms"], f"{rule} opened ({opened_as})", about, alert_id)

@@ -6,6 +6,7 @@ import { ask } from "./ask.js";
 import { post } from "./feed.js";
 import { CEILING_FIELDS, PLANNED_QUIETS, SILENCE_FIELDS } from "./rules.js";
 import { may } from "./sign_in.js";
+import { ruleName } from "./words.js";
 
 const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;
@@ -104,7 +105,7 @@ export class Acts {
 
   /** A link alone writes nothing: whoever follows it is asked first. */
   async acknowledgeFromLink(alert) {
-    const given = await ask(`Acknowledge ${alert.rule} of ${visible(alert.subject.name)}?`, [
+    const given = await ask(`Acknowledge ${ruleName(alert.rule)} of ${visible(alert.subject.name)}?`, [
       { name: "comment", label: "Why (optional)" },
     ], "Acknowledge");
     if (!given) return;
@@ -117,7 +118,7 @@ export class Acts {
 
   async silenceFromLink(alert) {
     const options = SILENCE_HOURS.map((hours) => [String(hours), `${hours} h`]);
-    const given = await ask(`Silence ${alert.rule} of ${visible(alert.subject.name)}?`, [
+    const given = await ask(`Silence ${ruleName(alert.rule)} of ${visible(alert.subject.name)}?`, [
       { name: "hours", label: "For", options },
       { name: "comment", label: "Why (optional)" },
     ], "Silence");

@@ -18,6 +18,7 @@ from schemas.messages.alert import AlertSubject
 from schemas.messages.digest import DigestAlerts, DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
 from streams.costs.drivers import CostCell, effects_of
 from streams.engine.alerts.alert import receipt_id
+from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import one_line
 from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.json_forms import rfc3339, usd
@@ -164,7 +165,7 @@ def _more(of: WeekFigures) -> Iterator[str]:
         yield f"{shown_usd(of.unproductive_nano)} of GPUs that did not work"
     if of.small_alerts:
         count = sum(each.alerts for each in of.small_alerts)
-        yield f"{count} alert{'s' * (count > 1)} too small to be sent, most of {of.small_alerts[0].rule}"
+        yield f"{count} alert{'s' * (count > 1)} too small to be sent, most of them: {title_of(of.small_alerts[0].rule)}"
 
 
 def _driver(cell: ChangedCell) -> DigestDriver:

@@ -68,7 +68,7 @@ def test_the_end_says_why_how_long_and_how_often() -> None:
     )
     assert lines((0, FAST), (0, replace(FAST, ended=True)))[-1].startswith("llama has ended; it burnt $100/h")
     assert lines((0, SUSTAINED), (0, ALL))[-1].startswith(
-        "llama is covered by burn_fast, ceiling or price_basis now; it burnt"
+        'llama is covered by "Runaway burn", "Above the ceiling" or "Another purchase or instance" now; it burnt'
     )
     assert lines((0, DRIFT), (0, ALL))[-1].startswith("llama is covered by another alert now; it burnt")
 

@@ -193,7 +193,7 @@ def test_the_fourth_of_a_run_within_three_hours_stays_open_until_an_hour_of_quie
     assert (opened.subject_kind, opened.started_ms, opened.owner) == ("run", 151 * MINUTE_MS, "ada")
     assert (over.status, over.resolved_ms) == (RESOLVED, (175 + 60) * MINUTE_MS)
     assert opened.summary.startswith(
-        "4 alerts idle_gpus in 3 h about 4 jobs of lr, the last t-3 at $1.00/h; stays open until 1 h without one; stop or mend the run"
+        "4 alerts in 3 h about 4 jobs of lr: Idle GPUs, the last t-3 at $1.00/h; stays open until 1 h without one; stop or mend the run"
     )
 
 
@@ -252,7 +252,7 @@ def test_a_sweep_goes_to_who_pays_most_and_is_a_page_if_one_of_its_alerts_is() -
     rows[1] = rows[1]._replace(severity="page")
     (alert,) = incident_changes(rows, [], {}, 0, MINUTE_MS, ON, {"sources": "ops"})
     assert (alert.owner, alert.severity, alert.team) == ("o2", "page", "vision")
-    assert "of lr fire idle_gpus at one time" in alert.summary
+    assert "of lr have one alert at one time: Idle GPUs" in alert.summary
 
 
 def test_two_jobs_three_alerts_of_one_job_and_a_rule_that_is_off_are_none() -> None:

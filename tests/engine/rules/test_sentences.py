@@ -236,4 +236,4 @@ def test_a_rule_that_is_switched_off_says_so() -> None:
         "id": "1",
     }
     told = sentences(*failing("run-1", 3), Line("controls", off), job("other", "queued", T0 + 2 * HOUR_MS))
-    assert told["retry_loop", "resolved"].startswith("run-1 is not judged by retry_loop any more; from ")
+    assert told["retry_loop", "resolved"].startswith('run-1 is not judged by "Retry loop" any more; from ')

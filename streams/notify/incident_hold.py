@@ -171,7 +171,8 @@ def inhibitors_of(rule: str) -> tuple[str, ...]:
 def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
     """Which of these tells of the alert's cause, in words; '': none.
 
-    It fired when the alert began, about the same job, or about all nodes, of whose cost this alert has most; and is as severe.
+    It fired when the alert began, about the same job, or about all nodes, of whose cost this alert has most; and it is as severe,
+    or names at least half of the dollars per hour that this one does: two rules measure one waste differently near a limit.
     """
     rules = inhibitors_of(alert.rule)
     for other in others:
@@ -180,7 +181,10 @@ def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
             and (other.subject_name == alert.subject_name or _is_most_of(alert, other))
             and other.started_ms <= alert.started_ms
             and (other.resolved_ms is None or other.resolved_ms > alert.started_ms)
-            and not is_above(alert.severity, other.severity)
+            and (
+                not is_above(alert.severity, other.severity)
+                or 2 * other.usd_nano_per_hour >= alert.usd_nano_per_hour > 0
+            )
         ):
             return f"{other.alert_id} tells of its cause"
     return ""

@@ -131,11 +131,12 @@ def test_fewer_of_a_run_and_those_of_several_people_are_sent(others: list[Alert]
 
 
 def stalls(**other: Any) -> Alert:
-    return an_alert("a", rule="stalled", **other)
+    return an_alert("a", **({"rule": "stalled", "usd_nano_per_hour": 160 * 10**9} | other))
 
 
 def spins(name: str = "a", ago_ms: int = 3_600_000, over_ms: int | None = None, **other: Any) -> Alert:
     values: dict[str, Any] = {"alert_id": "al_spinning", "rule": "spinning", "started_ms": NOW_MS - ago_ms}
+    values["usd_nano_per_hour"] = 79 * 10**9
     status = "firing" if over_ms is None else "resolved"
     return an_alert(name, status, **(values | {"resolved_ms": over_ms} | other))
 
@@ -179,6 +180,18 @@ def test_no_other_alert_inhibits_it(other: Alert) -> None:
     run(scenario())
 
 
+def test_a_page_beside_a_ticket_that_names_half_of_its_dollars_is_not_sent() -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        there.keep(spins(rule="straggler", severity="ticket", usd_nano_per_hour=98 * 10**9))
+        await there.offer(stalls(rule="slow_progress"))
+        await there.work(WAIT_MS)
+        await there.work(SURE_MS)
+        assert there.sender.told == []
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(("usd", "is_sent"), [(20, False), (11, False), (9, True)])
 def test_nodes_that_are_most_of_what_is_unused_are_not_sent_beside_that(usd: int, is_sent: bool) -> None:
     async def scenario() -> None:
@@ -196,7 +209,7 @@ def test_nodes_that_are_most_of_what_is_unused_are_not_sent_beside_that(usd: int
 
 
 def retries(**other: Any) -> Alert:
-    return an_alert("train-3", rule="retry_loop", **other)
+    return an_alert("train-3", rule="retry_loop", usd_nano_per_hour=100 * 10**9, **other)
 
 
 def resubmits(name: str = "train-2", ago_ms: int = 600_000, **other: Any) -> Alert:
@@ -233,7 +246,7 @@ def test_a_retry_loop_of_a_job_whose_run_an_alert_tells_of_is_sent_to_nobody() -
         (resubmits(), {"labels": {"slurm_array_job_id": "7"}}),
         (resubmits(ago_ms=-1), {}),
         (resubmits(status="resolved", resolved_ms=NOW_MS - 1), {}),
-        (resubmits(severity="ticket"), {}),
+        (resubmits(severity="ticket", usd_nano_per_hour=10**9), {}),
         (resubmits(owner="eve"), {}),
         (resubmits(rule="burn_fast"), {}),
     ],

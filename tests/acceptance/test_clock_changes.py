@@ -73,7 +73,7 @@ def test_a_team_that_works_by_the_clock_is_forecast_by_it(
 ) -> None:
     """Eight hours of each weekday, $160, of a budget of $170: by hours of UTC they would be nine on the Monday after."""
     day = {"per": "day", "usd": "170", "time_zone": zone}
-    said = [(-15 * 24, "controls", {"kind": "budget", "name": "day", "team": "vision", **day})]
+    said: list[Said] = [(-15 * 24, "controls", {"kind": "budget", "name": "day", "team": "vision", **day})]
     later = 1 if begin == SPRING else -1
     for number in (*range(-13, 0), *range(1, 6)):
         at = 24 * number + 9 - (later if number > 0 else 0)

@@ -131,7 +131,8 @@ def test_fewer_of_a_run_and_those_of_several_people_are_sent(others: list[Alert]
 
 
 def stalls(**other: Any) -> Alert:
-    return an_alert("a", **({"rule": "stalled", "usd_nano_per_hour": 160 * 10**9} | other))
+    values: dict[str, Any] = {"rule": "stalled", "usd_nano_per_hour": 160 * 10**9}
+    return an_alert("a", **(values | other))
 
 
 def spins(name: str = "a", ago_ms: int = 3_600_000, over_ms: int | None = None, **other: Any) -> Alert:

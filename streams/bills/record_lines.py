@@ -37,12 +37,20 @@ class RecordLineReader:
         self._findings = findings
         self._issuer = issuer
         self._further = 0  # charges of earlier lines, beyond one each
+        #: What was nested in the cells of a column, if it is to be known which columns were asked for.
+        self._inner: dict[str, dict[str, None]] = {}
 
     @property
     def unread(self) -> list[str]:
-        """The columns that mean nothing to the format."""
+        """The columns, and what is nested in their cells, that mean nothing to the format."""
         asked: AbstractSet[str] = self._findings.asked or frozenset()
-        return [name for name in self._names if name and plain_name(name) not in asked]
+        columns = (name for name in self._names if name and plain_name(name) not in asked)
+        return [
+            each
+            for name in columns
+            for each in self._inner.get(name, (name,))
+            if plain_name(each) not in asked
+        ]
 
     def read(self, number: int, place: str, cells: Sequence[object]) -> Sequence[BillLine]:
         """The charges of a line.
@@ -61,7 +69,7 @@ class RecordLineReader:
         Raises:
             WrongUseError: A value is missing or wrong.
         """
-        named = dict(_unfolded(given)) if self._form.is_nested else given
+        named = self._unfolded(given) if self._form.is_nested else given
         record = BillRecord(named, self._findings, self._issuer)
         name = ""
         try:
@@ -77,6 +85,16 @@ class RecordLineReader:
             self._line(number + self._further + at, place, each, other) for at, each in enumerate(charges)
         ]
         self._further += max(len(found) - 1, 0)
+        return found
+
+    def _unfolded(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The cells, and what is in objects among them, whether these are JSON in a cell or values of Parquet."""
+        found: dict[str, object] = {}
+        for name, cell in given.items():
+            inner = dict(flat({name: _opened(cell)}))
+            if self._findings.asked is not None and name not in inner:
+                self._inner.setdefault(name, {}).update(dict.fromkeys(inner))
+            found |= inner
         return found
 
     def _line(self, number: int, place: str, charge: Charge, other: list[tuple[str, str]]) -> BillLine:
@@ -115,15 +133,12 @@ def _ended(charge: Charge, name: str) -> object:
     return cell
 
 
-def _unfolded(given: Mapping[str, object]) -> list[tuple[str, object]]:
-    """The cells, and what is in objects among them, whether these are JSON in a cell or values of Parquet."""
-    found: dict[str, object] = {}
-    for name, cell in given.items():
-        value = cell
-        if isinstance(cell, str) and cell.startswith("{") and len(cell) <= values.TEXT_MAX_BYTES:
-            try:
-                value = msgspec.json.Decoder(float_hook=str).decode(cell)
-            except (msgspec.MsgspecError, RecursionError):
-                value = cell  # a text that begins so
-        found |= flat({name: value})
-    return list(found.items())
+def _opened(cell: object) -> object:
+    """The object that is JSON in a cell; other cells as they are."""
+    if isinstance(cell, str) and cell.startswith("{") and len(cell) <= values.TEXT_MAX_BYTES:
+        try:
+            opened: object = msgspec.json.Decoder(float_hook=str).decode(cell)
+        except (msgspec.MsgspecError, RecursionError):
+            return cell  # a text that begins so
+        return opened
+    return cell

@@ -200,7 +200,7 @@ def _totals(charged: Charged) -> dict[str, object]:
 
 
 def _show(grid: Grid, totals: dict[str, object], cost: BillCost) -> None:
-    money = [column.endswith("_usd") for column in grid.columns]
+    money = [column.endswith("_usd") or column == "charge" for column in grid.columns]
     shown = [
         at
         for at, column in enumerate(grid.columns)

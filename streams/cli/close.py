@@ -124,6 +124,11 @@ def _show_open(store: Reader, month: str, rules: ClosingRules, form: OutputForma
     shown = {name: usd(value) if form is OutputFormat.table else value for name, value in totals.items()}
     write_summary({"month": month, **shown, "rows": len(closing.rows)}, {}, form)
     _say_skipped(closing.skipped)
+    if closing.never:
+        sys.stderr.write(
+            f"trainfare: {month} would be the first month that is closed, and months are closed in order: close {closing.never[0]} "
+            f"before it, or {'it' if len(closing.never) == 1 else f'{len(closing.never)} months with jobs'} can never be\n"
+        )
     if form is OutputFormat.table:
         sys.stdout.write("nothing was closed\n")
 

@@ -72,7 +72,7 @@ def statement(
         pages = written_pdf(found)
         write_new(out, lambda file: file.write(pages))
         sys.stdout.write(
-            f"{out}: {visible(team)}, {month}: {usd(found.total_usd)} USD{'' if found.closed else ', not closed'}\n"
+            f"{out}: {visible(found.title)}, {month}: {usd(found.total_usd)} USD{'' if found.closed else ', not closed'}\n"
         )
         return
     text = _text(found, form)
@@ -100,7 +100,7 @@ def _write_table(found: TeamStatement, stream: TextIO) -> None:
     state = (
         f"closed {found.closed}, manifest {found.manifest_sha256}" if found.closed else "open: it may change"
     )
-    stream.write(f"Team {visible(found.team)}, {found.month} ({state})\n\n")
+    stream.write(f"{visible(found.title)}, {found.month} ({state})\n\n")
     own = found.own
     rows = [(title, usd(amount)) for name, title in PARTS if (amount := found.amount(name))]
     rows += [

@@ -74,7 +74,7 @@ def written_pdf(found: TeamStatement) -> bytes:
         rightMargin=20 * mm,
         topMargin=18 * mm,
         bottomMargin=20 * mm,
-        title=f"Statement of team {drawn(found.team)}, {found.month}",
+        title=f"Statement: {drawn(found.title)}, {found.month}",
         author="trainfare",
         invariant=True,
     )
@@ -97,7 +97,7 @@ def _footer(found: TeamStatement) -> Any:
         canvas.saveState()
         canvas.setFont("Helvetica", 7.5)
         canvas.setFillColor(_DIM)
-        canvas.drawString(20 * mm + 6, 11 * mm, f"{drawn(found.team, 40)}, {found.month}: {proof}")
+        canvas.drawString(20 * mm + 6, 11 * mm, f"{drawn(found.title, 40)}, {found.month}: {proof}")
         canvas.drawRightString(190 * mm - 6, 11 * mm, f"Page {document.page}")
         canvas.restoreState()
 
@@ -110,7 +110,7 @@ def _story(found: TeamStatement, width: float) -> list[Any]:
     own, adjustments = found.own, found.adjustments
     story: list[Any] = [
         _text(f"Statement of {_month_name(found.month)}", 10, _DIM),
-        _text(f"Team {drawn(found.team)}", 20, _INK, is_bold=True),
+        _text(drawn(found.title), 20, _INK, is_bold=True),
         Spacer(1, 4),
         _text(_state(found), 9, _DIM),
         Spacer(1, 10),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost
 from streams.costs.charging import EXACT, Charge, Rules, charges
 from streams.costs.closing_sql import (
+    BEFORE,
     BILLS,
     CHARGES,
     CLOSED,
@@ -138,6 +139,7 @@ class Closing:
     rows: list[ClosedRow]
     bills: BillsOfMonth
     skipped: list[str]  # closed months whose minutes were dropped, so that nothing can be adjusted
+    never: list[str]  # months with hours of jobs that can never be closed once this one, the first, is
 
     def total(self, *, adjustments: bool) -> Decimal:
         """What the month itself is charged, or all adjustments."""
@@ -208,7 +210,8 @@ def as_closed_now(store: MonthSource, month: str, rules: ClosingRules) -> Closin
     """What a month charges, and what has come since for months that are closed, by what the store has now."""
     reader, rows = _charged(store, month, rules)
     found, skipped = list(rows.values()), []
-    for each in closed_months(store).values():
+    closed = closed_months(store)
+    for each in closed.values():
         if each.month >= month:
             continue
         adjusted = _adjustments(store, each, month)
@@ -217,7 +220,8 @@ def as_closed_now(store: MonthSource, month: str, rules: ClosingRules) -> Closin
         else:
             found += adjusted
     frozen = msgspec.structs.replace(rules, allocation=reader.rules)
-    return Closing(month, frozen, sorted(found), reader.bills, skipped)
+    before = [] if closed else records(store, BEFORE, first=month_span(month)["first"])
+    return Closing(month, frozen, sorted(found), reader.bills, skipped, [row["name"] for row in before])
 
 
 def refuse_early(store: MonthSource, month: str, now_ms: int) -> None:
@@ -415,21 +419,23 @@ def _adjustments(store: MonthSource, closed: ClosedMonth, month: str) -> list[Cl
         amounts = row.amounts if sums is None else _plus(sums.amounts, row.amounts)
         gpu = row.gpu_milli_ms + (0 if sums is None else sums.gpu_milli_ms)
         before[row.key] = ClosedRow(closed.month, row.key, gpu, amounts)
-    found = []
-    named = _Reasons(store, manifest)
     nothing = (_NONE,) * len(AMOUNTS)
+    changes: dict[tuple[str, ...], list[ClosedRow]] = defaultdict(list)  # of a job, or of another subject
     for key in sorted({*now, *before}):
         was = before.get(key, ClosedRow(closed.month, key, 0, nothing))
         is_ = now.get(key, ClosedRow(closed.month, key, 0, nothing))
         change = _plus(is_.amounts, tuple(EXACT.minus(amount) for amount in was.amounts))
         gpu = is_.gpu_milli_ms - was.gpu_milli_ms
         if any(change) or gpu:
-            found.append(
-                ClosedRow(
-                    closed.month, key, gpu, change, named.reason(gpu, dict(zip(AMOUNTS, change, strict=True)))
-                )
-            )
-    return found
+            row = ClosedRow(closed.month, key, gpu, change)
+            changes[(JOBS, row.subject) if key[0] == JOBS else key].append(row)
+    named = _Reasons(store, manifest)
+    return [
+        row._replace(reason=reason)
+        for rows in changes.values()
+        for reason in [named.reason(rows)]
+        for row in rows
+    ]
 
 
 class _Reasons:
@@ -446,8 +452,15 @@ class _Reasons:
         self._has_rates = bool(rates["rates"])
         self._has_prices = prices_digest(store, month_span(manifest.month)) != manifest.prices
 
-    def reason(self, gpu_milli_ms: int, change: Mapping[str, Decimal]) -> str:
-        """The causes, by what differs: time, cost without time, bills."""
+    def reason(self, rows: Sequence[ClosedRow]) -> str:
+        """The causes of what a job, or another subject, is charged otherwise; several rows are one job under several names."""
+        gpu_milli_ms = sum(row.gpu_milli_ms for row in rows)
+        sums = (added(column) for column in zip(*(row.amounts for row in rows), strict=True))
+        of_all = self._causes(gpu_milli_ms, dict(zip(AMOUNTS, sums, strict=True)))
+        return ", ".join([*(["late names"] if len(rows) > 1 else []), *of_all]) or "shared anew"
+
+    def _causes(self, gpu_milli_ms: int, change: Mapping[str, Decimal]) -> list[str]:
+        """By what differs: time, cost without time, bills."""
         found = []
         if change["cost_usd"] or change["idle_usd"] or gpu_milli_ms:
             # More time costs more whatever the prices do; no more time costs more by a price, if one has come.
@@ -462,7 +475,7 @@ class _Reasons:
                 )
         elif change["only_metered_usd"] and (self._new or self._gone):
             found += [f"late bill {file}" for file in self._new]
-        return ", ".join(found) or "shared anew"
+        return found
 
 
 def _plus(one: tuple[Decimal, ...], other: tuple[Decimal, ...]) -> tuple[Decimal, ...]:

@@ -19,6 +19,10 @@ _LINES: Final = 500_000
 CLOSED: Final = """
 SELECT formatDateTime(month, '%Y-%m') AS name, manifest, signature, key_id FROM closed_months FINAL ORDER BY name
 """
+#: Months before a day of which jobs have hours.
+BEFORE: Final = """
+SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS name FROM job_hours WHERE hour < toDateTime({first:String}, 'UTC') ORDER BY name
+"""
 #: Rows of the closing that has the manifest: of two that met at a server those of one count.
 CHARGES: Final = """
 SELECT c.*, formatDateTime(c.of_month, '%Y-%m') AS of_name

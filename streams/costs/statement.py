@@ -70,6 +70,11 @@ class TeamStatement(NamedTuple):
     skipped: list[str]  # closed months that cannot be adjusted, of an open month
 
     @property
+    def title(self) -> str:
+        """Whose it is; jobs may name no team, and have a statement, too."""
+        return f"Team {self.team}" if self.team else "Jobs without a team"
+
+    @property
     def own(self) -> list[ClosedRow]:
         """The rows of the month itself, the dearest first."""
         found = [row for row in self.rows if row.of_month == self.month]

@@ -16,7 +16,7 @@ import pytest
 from schemas.bill_tables import BILL_LINES, CLOSED_CHARGES, CLOSED_MONTHS, FX_RATES
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, PRICES
 from sinks.clickhouse import ClickHouseStore
-from streams.costs.closing import ClosedMonth, ClosingRules, added, close, closed_rows
+from streams.costs.closing import ClosedMonth, ClosingRules, added, as_closed_now, close, closed_rows
 from streams.costs.closing_key import NO_SECRETS, ClosingKey, closing_key
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
@@ -166,6 +166,28 @@ def test_what_comes_late_is_an_adjustment_of_the_next_month(books: Books) -> Non
     assert [books.verified(month).faults for month in ("2026-05", "2026-06", "2026-07")] == [[], [], []]
 
 
+def test_a_job_that_gets_another_team_takes_its_charge_along(books: Books) -> None:
+    with_may(books)
+    books.used("c", "2026-06", "5")
+    books.used("a", "2026-06", "1", team="seeing")
+    books.billed("2026-06", "6")
+    books.close("2026-06")
+    moved = closed_rows(OpenMonthStore(books.store), month="2026-06", of_month="2026-05")
+    assert [(row.key[1], row.charge_usd, row.reason) for row in moved] == [
+        ("seeing", Decimal(27), "late names"),
+        ("vision", Decimal(-27), "late names"),
+    ]
+    assert books.statement("vision", "2026-05").total_usd == 27
+    books.billed("2026-05", "4", BillingAccountId="A2", SubAccountId="A1", InvoiceIssuerName="Other")
+    books.billed("2026-07", "6")
+    books.close("2026-07", is_forced=True)
+    later = closed_rows(OpenMonthStore(books.store), month="2026-07", of_month="2026-05")
+    assert [(row.key[1], row.charge_usd, row.reason) for row in later] == [
+        ("seeing", Decimal(3), "late bill 2026-05-2.csv"),
+        ("speech", Decimal(1), "late bill 2026-05-2.csv"),
+    ]
+
+
 def test_a_price_of_a_later_month_is_no_cause(books: Books) -> None:
     with_may(books)
     books.used("a", "2026-05", "31")
@@ -237,6 +259,16 @@ def test_a_month_is_closed_once_in_order_and_when_it_is_over(books: Books) -> No
         with pytest.raises(WrongUseError, match=said):
             books.close(month)
     assert books.charged("2026-05") == 36
+
+
+def test_months_that_a_first_closing_shuts_out_are_named(books: Books) -> None:
+    for month in ("2026-03", "2026-04", "2026-05"):
+        books.used(f"j-{month}", month, "30")
+    store = OpenMonthStore(books.store)
+    assert as_closed_now(store, "2026-05", RULES).never == ["2026-03", "2026-04"]
+    assert as_closed_now(store, "2026-03", RULES).never == []
+    books.close("2026-04", is_forced=True)
+    assert as_closed_now(store, "2026-05", RULES).never == []
 
 
 def test_what_is_not_reconciled_is_closed_only_by_will(books: Books) -> None:

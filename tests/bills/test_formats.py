@@ -277,6 +277,14 @@ def test_a_trial_says_what_a_load_would_and_what_is_not_understood(tmp_path: Pat
     assert "lineItem/UnblendedCost" not in found.unread
 
 
+@pytest.mark.parametrize("name", ["gcp csv", "gcp flat", "gcp json"])
+def test_a_trial_names_of_nested_columns_only_what_it_did_not_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"f.{EXPORTS[name].ending}"
+    path.write_text(EXPORTS[name].text(BILLS), encoding="utf-8")
+    found = tried(BillFile(path.name, lambda: open_packed(path)), AskedFormat())
+    assert not {each.partition(".")[0] for each in found.unread} & {"service", "sku", "resource", "usage"}
+
+
 def test_a_trial_counts_wrong_lines_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text(

@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
-from sinks.clickhouse import lock
+from sinks import directory_lock
 from sinks.target import Embedded
 from tests.bare_engine import ENGINE
 from tests.store_faults import STATUS, Fault, Faults
@@ -285,7 +285,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="replicated tables are made without replication")
     options = parser.parse_args()
     target = Embedded(data_dir=options.data)
-    lock.acquire(target.data_dir)
+    directory_lock.acquire(target.data_dir)
     front = Front(("127.0.0.1", options.port), target.engine_dir, options.config, is_plain=options.plain)
     print(json.dumps({"port": front.server_port}), flush=True)  # noqa: T201 - whoever started it reads this
     front.serve_forever()

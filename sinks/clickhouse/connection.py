@@ -12,7 +12,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
 from stamina.instrumentation import set_on_retry_hooks
 
-from sinks.clickhouse import lock
+from sinks import directory_lock
 from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.cluster import CONSISTENT, READING, on_cluster
 from sinks.clickhouse.faults import mapped, without_frames
@@ -52,7 +52,7 @@ class ClickHouseConnection:
         self._absence = Absence(str(target))
         if isinstance(target, Embedded):
             require_engine(f"a store in a directory ({target.data_dir})")
-            lock.acquire(target.data_dir)
+            directory_lock.acquire(target.data_dir)
 
     def change(self, statement: str, parameters: Mapping[str, object] | None = None) -> None:
         """Run a statement that makes or changes something, on all servers of a cluster; it must be repeatable.
@@ -114,7 +114,7 @@ class ClickHouseConnection:
             with suppress(ClickHouseError):
                 client.close()
         if isinstance(self.target, Embedded):
-            lock.release(self.target.data_dir)
+            directory_lock.release(self.target.data_dir)
 
     def _client(self) -> Client:
         client: Client | None = getattr(self._local, "client", None)
@@ -160,7 +160,7 @@ def _not_opened(target: Embedded, text: str) -> SinkError:
         )
     if "EmbeddedServer" in text:
         # Our own lock was free, so the other process does not use it: a bare chDB, for example.
-        return StoreInUse(lock.in_use(target.data_dir, "another process"))
+        return StoreInUse(directory_lock.in_use(target.data_dir, "another process"))
     return SinkError(f"{target} cannot be opened: {text}")
 
 

@@ -12,7 +12,7 @@ import typer
 
 from schemas.events import PriceEvent
 from schemas.units import usd_to_nano
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.directory_lock import LOCK_NAME
 from streams.cli.faults import FAILED
 from streams.cli.init_given import (
     answers,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sinks import directory_lock
 from sinks.errors import StoreInUse
 from streams.cli.options import check_one_of, settings_for
 from streams.config import store_server
@@ -313,20 +314,33 @@ def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
     Raises:
         TrainfareError: Neither is possible.
     """
-    from sinks.clickhouse import ClickHouseStore
     from sinks.target import Embedded
 
     target = target_of(settings.clickhouse, may_begin=may_begin)
-    try:
-        store = ClickHouseStore(target)
-    except StoreInUse as in_use:
-        if not isinstance(target, Embedded):
-            raise
-        from streams.cli.remote import RemoteReader, api_of, token_of
+    data_dir = target.data_dir if isinstance(target, Embedded) else None
+    if data_dir is not None:
+        # Before ClickHouse's client is loaded, which a command beside a worker does not need: half of its time.
+        try:
+            directory_lock.acquire(data_dir)
+        except StoreInUse as in_use:
+            from streams.cli.remote import RemoteReader, api_of, token_of
 
-        url = api_of(target.data_dir, in_use)
-        yield Reader(RemoteReader(url, token_of(target.data_dir, settings.web.token, settings.at_rest.keys)))
-        return
+            url = api_of(data_dir, in_use)
+            yield Reader(RemoteReader(url, token_of(data_dir, settings.web.token, settings.at_rest.keys)))
+            return
+    try:
+        with _opened(target, settings) as opened:
+            yield opened
+    finally:
+        if data_dir is not None:
+            directory_lock.release(data_dir)
+
+
+@contextmanager
+def _opened(target: Target, settings: Settings) -> Iterator[Reader]:
+    from sinks.clickhouse import ClickHouseStore
+
+    store = ClickHouseStore(target)
     try:
         for part in store.lost_parts:
             sys.stderr.write(f"trainfare: {part} was set aside: its rows are missing from what follows\n")

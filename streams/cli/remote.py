@@ -19,9 +19,9 @@ import urllib3
 from pydantic import SecretStr
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
+from sinks.answer import QueryResult
 from sinks.bounded_http import BoundedPool
-from sinks.clickhouse import QueryResult
-from sinks.clickhouse.lock import holder_of
+from sinks.directory_lock import holder_of
 from sinks.errors import QueryRefused, QueryTimedOut, StoreInUse, query_failed
 from sinks.query import arrow
 from streams.errors import TrainfareError, WrongUseError

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.directory_lock import LOCK_NAME
 from streams.config.live import WebSettings
 from streams.init.files import PlannedFile
 from streams.init.price_file import prices_csv

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas.escaping import visible
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.directory_lock import LOCK_NAME
 from sinks.private_files import make_private_dir, open_private
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import OutsideApi

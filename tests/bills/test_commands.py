@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from sinks.clickhouse.lock import acquire, release
+from sinks.directory_lock import acquire, release
 from sinks.meta import MINUTES_KEPT_FROM
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, MANDATORY, ColumnKind
 from tests.bills.bill import line, written

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from sinks.clickhouse import lock
+from sinks import directory_lock
 from sinks.clickhouse.check import check_store
 from sinks.clickhouse.migrate import Migration, shipped
 from sinks.clickhouse.view_files import shipped_views
@@ -145,11 +145,11 @@ def test_a_store_that_a_worker_has_open_is_no_fault(tmp_path: Path) -> None:
     env = {"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY, "TRAINFARE_CLICKHOUSE_DATA_DIR": str(data)}
     (row,) = rows(check(**env))["ClickHouse", "migrations"]
     assert row["found"].endswith("are applied")
-    lock.acquire(data)
+    directory_lock.acquire(data)
     try:
         (row,) = rows(check(**env))["ClickHouse", "store"]
     finally:
-        lock.release(data)
+        directory_lock.release(data)
     assert row["result"] == "ok"
     assert "GET /readyz" in row["found"]
 

@@ -240,8 +240,8 @@ def test_unknown_job(verb: str, data: Path) -> None:
 def held(data: Path) -> Iterator[int]:
     """Hold the directory as another process would; yield its id."""
     code = (
-        "import sys, pathlib; from sinks.clickhouse import lock; "
-        f"lock.acquire(pathlib.Path({str(data)!r})); print('held', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from sinks import directory_lock; "
+        f"directory_lock.acquire(pathlib.Path({str(data)!r})); print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -244,8 +244,8 @@ def test_an_api_json_that_a_killed_worker_left(tmp_path: Path) -> None:
     done = trainfare("jobs", "--data", data, "--format", "json")
     assert (done.code, done.out) == (0, "[]\n"), "nobody has the directory, so it is opened"
     code = (
-        "import sys, pathlib; from sinks.clickhouse import lock; "
-        f"lock.acquire(pathlib.Path({str(data)!r})); print('held', flush=True); sys.stdin.read()"
+        "import sys, pathlib; from sinks import directory_lock; "
+        f"directory_lock.acquire(pathlib.Path({str(data)!r})); print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

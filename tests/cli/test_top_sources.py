@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schemas.tables import ALERTS, BURN_RATES, JOB_MINUTES, JOBS
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.directory_lock import LOCK_NAME
 from sinks.private_files import write_private
 from streams.cli.top.figures import MeterView, SourceError
 from streams.cli.top.sources import (

@@ -16,7 +16,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError
 
 from sinks.bounded_http import BoundedPool
-from sinks.clickhouse.lock import holder_of
+from sinks.directory_lock import holder_of
 from sinks.errors import SinkError
 from streams.cli.reading import Reader, reader
 from streams.cli.top.figures import MeterView, Source, SourceError, snapshot_of

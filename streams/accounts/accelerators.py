@@ -8,7 +8,7 @@ from typing import Final
 _CHARS: Final = 320
 #: What vendors and those who share GPUs call them.
 _KINDS: Final = (
-    r"[a-z]?gpus?|(?:high|mega|ultra|edge)gpu|gpu(?:share|num|core|mem)s?|v?cuda|v?gcu|npus?|tpu(?:v\d\w*)?s?|[ihrx]pu|dcu(?:num)?|accel|accelerators?"
+    r"[a-z]?gpus?|(?:high|mega|ultra|edge)gpu|gpu(?:share|num|core|mem)s?|v?cuda|v?gcu|npus?|tpu(?:v\d\w*)?s?|[ihlprx]pu|mig-\w+|directx|dcu(?:num)?|accel|accelerators?"
     r"|neuron(?:core|device)?s?|gaudi\d?|i915|xe|ascend\w*|mlu\w*|qaic\w*|rbln\w*|rngd|fpgas?|[sdqct]px_nps\d"
 )
 #: Types of them.
@@ -25,8 +25,9 @@ _WORDS: Final = re.compile(
 )
 #: Those whose resources are all of accelerators, whatever they call them.
 _VENDORS: Final = (
-    "cambricon.com", "enflame.com", "furiosa.ai", "graphcore.ai", "hygon.com", "iluvatar.ai", "kunlunxin.com", "metax-tech.com",
-    "mthreads.com", "qualcomm.com", "rebellions.ai", "tenstorrent.com",
+    "birentech.com", "cambricon.com", "cerebras.net", "cloud-tpus.google.com", "d-matrix.ai", "enflame.com", "furiosa.ai", "graphcore.ai",
+    "groq.com", "hygon.com", "iluvatar.ai", "kunlunxin.com", "metax-tech.com", "mthreads.com", "qualcomm.com", "rebellions.ai",
+    "sambanova.ai", "tenstorrent.com", "vastaitech.com",
 )  # fmt: skip
 
 

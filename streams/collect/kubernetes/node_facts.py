@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
 import msgspec
 
 from streams.collect.kubernetes import hami
-from streams.collect.kubernetes.objects import Node, seconds
+from streams.collect.kubernetes.objects import Node, Quantity, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.quantities import milli
 from streams.collect.values import event_text
@@ -56,14 +56,21 @@ _OTHERS: Final[Mapping[str, str]] = {
     "habana.ai/gaudi": "Gaudi",
     **dict.fromkeys(_NEURONS, "Neuron"),
 }
-_WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu", *_OTHERS)
+_GPU: Final = "nvidia.com/gpu"
+_WHOLE: Final = (_GPU, "amd.com/gpu", *_OTHERS)
 #: Thousandths of GPUs of ResourceClaims, among a pod's devices.
 CLAIMED: Final = "claimed.milli"
-_SHARED: Final = "nvidia.com/gpu.shared"
+_SHARED: Final = f"{_GPU}.shared"
+#: What the device plugin appends to the name of a resource that pods share, where it renames it.
+_RENAMED: Final = ".shared"
 #: "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.me"; the first number is that of compute slices.
 _MIG: Final = re.compile(r"nvidia\.com/mig-([1-8])g\.\d{1,4}gb[a-z.+-]{0,12}")
 _MIG_PRODUCT: Final = re.compile(r"(.+)-MIG-([1-8])g\.\d{1,4}gb.*")
+#: A product whose MIG instances are none that the device plugin can offer.
+INVALID: Final = "-MIG-INVALID"
 _REPLICAS_AT_MOST: Final = 1_000
+_DEVICES_AT_MOST: Final = 1_024
+_WHOLE_MILLI: Final = 1_000
 
 
 class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +93,7 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
     replicas: int = 0  # how many pods share one as nvidia.com/gpu, by time slicing or MPS
     slices_of_one: int = 0  # 0: it is whole
     shared_replicas: int = 0  # how many share one as nvidia.com/gpu.shared
+    mig_replicas: dict[str, int] = {}  # how many share one MIG instance, by resource
 
 
 def unknown_node(options: Options) -> NodeFacts:
@@ -98,6 +106,30 @@ def is_gpu(resource: str, options: Options) -> bool:
     """Whether a resource of a pod is a GPU or a part of one."""
     known = resource in _WHOLE or resource in (_SHARED, NEURON_CORE, hami.VGPU)
     return known or _MIG.fullmatch(resource) is not None or resource in options.resources
+
+
+def unknown_share(resources: Iterable[str], node: NodeFacts, options: Options) -> str:
+    """The first of some resources that pods share, and nothing says how many share one; each is then read as a whole one."""
+    for name in resources:
+        if name.endswith(_RENAMED) and is_gpu(name, options) and name not in options.resources:
+            replicas = node.shared_replicas if name == _SHARED else node.mig_replicas.get(name, 1)
+            if replicas <= 1 and node.shared_milli == _WHOLE_MILLI:
+                return name
+    return ""
+
+
+def offered_over_count(node: Node, options: Options) -> str:
+    """How a node offers more GPUs than its label counts, though no label says that pods share them; empty where it does not.
+
+    Either they are of several models, of which the label counts one (NVIDIA/gpu-feature-discovery#27), or they are shared.
+    """
+    labels, capacity = node.metadata.labels or {}, node.status.capacity or {}
+    counted = _number(labels.get(f"{_GPU}.count", ""), 0, _DEVICES_AT_MOST) or 0
+    offered = milli(capacity.get(_GPU, 0)) // 1000
+    is_split = _GPU in options.resources or hami.split_of(node.metadata.annotations or {})[0]
+    if not counted or is_split or offered <= counted * _replicas(_GPU, labels, capacity):
+        return ""
+    return f"offers {offered} {_GPU} and counts {counted} by its label {_GPU}.count"
 
 
 def gpu_share(devices: Mapping[str, int], node: NodeFacts, options: Options) -> Fraction:
@@ -120,7 +152,8 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
         ValueError: A time or quantity is none.
     """
     labels = node.metadata.labels or {}
-    replicas = _number(labels.get("nvidia.com/gpu.replicas", ""), 1, _REPLICAS_AT_MOST) or 1
+    capacity = node.status.capacity or {}
+    replicas = _replicas(_GPU, labels, capacity)
     product = labels.get("nvidia.com/gpu.product", "")
     slices = 4 if "A30" in product.split("-") else 7
     mig = _MIG_PRODUCT.fullmatch(product)
@@ -130,12 +163,19 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
         fields=_price_fields(node, labels, options),
         slices=slices,
         # Where shared ones have a name of their own, the others are whole.
-        replicas=1 if (node.status.capacity or {}).get(_SHARED) else replicas,
+        replicas=1 if capacity.get(_SHARED) else replicas,
         shared_replicas=replicas,
         slices_of_one=int(mig[2]) if mig else 0,
         draining_s=_draining_s(node),
         gpu_memory_mib=hami.split_of(node.metadata.annotations or {})[1],
         core_milli=_core_milli(node),
+        mig_replicas={
+            name: shared
+            for name in capacity
+            if _MIG.fullmatch(name)
+            and (shared := _replicas(name.removesuffix(_RENAMED), labels, capacity)) > 1
+            and (name.endswith(_RENAMED) or not capacity.get(name + _RENAMED))
+        },
     )
     return msgspec.structs.replace(found, gpu_milli=_capacity_milli(node, labels, found, options))
 
@@ -147,21 +187,37 @@ def _core_milli(node: Node) -> int:
     return min(devices // cores, 1000) if cores else 0
 
 
+def _replicas(resource: str, labels: Mapping[str, str], capacity: Mapping[str, Quantity]) -> int:
+    """How many pods share one of a resource, as its label has it.
+
+    The label is 1 where who writes it does not know how the device plugin shares (NVIDIA/k8s-device-plugin#732): then
+    it is how often the node offers each one that is counted.
+    """
+    replicas = _number(labels.get(f"{resource}.replicas", ""), 1, _REPLICAS_AT_MOST) or 1
+    counted = _number(labels.get(f"{resource}.count", ""), 0, _DEVICES_AT_MOST)
+    if replicas > 1 or not counted:
+        return replicas
+    return max(milli(capacity.get(resource + _RENAMED, 0)) // 1000 // counted, 1)
+
+
 def _share_of_one(resource: str, node: NodeFacts, options: Options) -> Fraction:
     mig = _MIG.fullmatch(resource)
+    whole = Fraction(_WHOLE_MILLI * (node.slices_of_one or node.slices), node.slices)
     if resource in options.resources:
         return Fraction(round(options.resources[resource] * 1000))
-    if resource == "nvidia.com/gpu":
+    if resource == _GPU:
         if not node.replicas:
             return Fraction(node.share_milli)
-        return Fraction(1000 * (node.slices_of_one or node.slices), node.slices * node.replicas)
+        return whole / node.replicas
     if resource == _SHARED:
-        return Fraction(1000, node.shared_replicas) if node.replicas else Fraction(node.shared_milli)
+        return whole / node.shared_replicas if node.replicas else Fraction(node.shared_milli)
     if resource == NEURON_CORE:
         return Fraction(node.core_milli)
     if resource == hami.VGPU:
         return Fraction(0)  # how many of them are a GPU is not known
-    return Fraction(int(mig[1]) * 1000, node.slices) if mig else Fraction(1000)
+    if mig:
+        return Fraction(int(mig[1]) * _WHOLE_MILLI, node.slices * node.mig_replicas.get(resource, 1))
+    return Fraction(_WHOLE_MILLI)
 
 
 def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, options: Options) -> int:
@@ -171,7 +227,7 @@ def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, opt
         for name, count in (node.status.capacity or {}).items()
         if is_gpu(name, options)
     }
-    counted = _number(labels.get("nvidia.com/gpu.count", ""), 0, 1_024)
+    counted = _number(labels.get(f"{_GPU}.count", ""), 0, _DEVICES_AT_MOST)
     if counted and any(devices.values()) and "-MIG-" not in labels.get("nvidia.com/gpu.product", ""):
         return counted * 1000
     neurons = max((devices.pop(name, 0) for name in _NEURONS), default=0)
@@ -191,7 +247,7 @@ def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> di
         (_OTHERS[name] for name in _OTHERS if name in capacity), ""
     )
     mig = _MIG_PRODUCT.fullmatch(type_)
-    type_ = (mig[1] if mig else type_).removesuffix("-SHARED")
+    type_ = (mig[1] if mig else type_).removesuffix("-SHARED").removesuffix(INVALID)
     found = {
         "cloud": _CLOUDS.get(scheme, ""),
         "region": first_label(labels, _REGIONS),

@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 from streams.accounts.accelerators import is_accelerator_resource
 from streams.collect.kubernetes.hami import SHARES, VGPU, split_of
-from streams.collect.kubernetes.node_facts import NEURON_CORE, NodeFacts, is_gpu
+from streams.collect.kubernetes.node_facts import (
+    INVALID,
+    NEURON_CORE,
+    NodeFacts,
+    is_gpu,
+    offered_over_count,
+    unknown_share,
+)
 from streams.collect.kubernetes.objects import Node, Pod
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.state import PodState
@@ -45,6 +52,11 @@ def not_read_of_pod(
     ):
         said = f"{name} holds {NEURON_CORE}, and how many a device of its node has is not known"
         return NotRead("unknown_resource", said)
+    if node is not None and (shared := unknown_share(_limits(pod), node, options)):
+        said = (
+            f"{name} holds {shared}, and how many pods share one is not known: it is metered as a whole one"
+        )
+        return NotRead("unknown_share", said)
     asked = next((each for each in _SHARES if (pod.metadata.annotations or {}).get(each)), "")
     if asked and not any(is_gpu(each, options) for each in _limits(pod)):
         said = f"{name} has a share of a GPU by its annotation {asked}"
@@ -70,11 +82,14 @@ def not_read_of_node(node: Node, options: Options) -> NotRead | None:
         return NotRead("unknown_resource", f"node {node.metadata.name} has {found}, which is read as no GPU")
     labels, capacity = node.metadata.labels or {}, node.status.capacity or {}
     counted = labels.get("nvidia.com/gpu.count", "0")
-    if counted.strip("0") and not any(
-        is_gpu(name, options) and str(n) != "0" for name, n in capacity.items()
-    ):
+    offers = any(is_gpu(name, options) and str(n) != "0" for name, n in capacity.items())
+    if labels.get("nvidia.com/gpu.product", "").endswith(INVALID) and not offers:
+        return NotRead("not_offered", f"node {node.metadata.name} offers none: its MIG instances are invalid")
+    if counted.strip("0") and not offers:
         said = f"node {node.metadata.name} has {counted[:20]} GPUs by its label nvidia.com/gpu.count, and offers none"
         return NotRead("not_offered", said)
+    if over := offered_over_count(node, options):
+        return NotRead("gpu_count", f"node {node.metadata.name} {over}")
     if VGPU in (node.status.capacity or {}) and not split_of(node.metadata.annotations or {})[0]:
         said = f"node {node.metadata.name} has {VGPU}, and no annotation says how many of them are a GPU"
         return NotRead("unknown_resource", said)

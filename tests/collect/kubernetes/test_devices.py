@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.collect.kubernetes.node_facts import gpu_share, is_gpu, node_facts
+from streams.collect.kubernetes.node_facts import gpu_share, is_gpu, node_facts, unknown_share
 from streams.collect.kubernetes.objects import Node, ObjectMeta, PodSpec
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owners import identity_of
@@ -30,6 +30,7 @@ def facts(labels: dict[str, str], capacity: dict[str, str] | None = None, **spec
 
 
 MPS = "nvidia.com/gpu.sharing-strategy"
+MIG_SHARED = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED", "nvidia.com/gpu.replicas": "4"}  # fmt: skip
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 
@@ -52,6 +53,8 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
         ({**H100, "nvidia.com/gpu.replicas": "many"}, "nvidia.com/gpu", 1, 1000),
         ({**H100, "nvidia.com/gpu.replicas": "0"}, "nvidia.com/gpu", 1, 1000),
         (H100, "nvidia.com/gpucores", 50, 500),
+        (MIG_SHARED, "nvidia.com/gpu.shared", 28, 1000),
+        (MIG_SHARED, "nvidia.com/gpu", 7, 250),
     ],
 )
 def test_devices_are_thousandths_of_gpus(
@@ -59,6 +62,48 @@ def test_devices_are_thousandths_of_gpus(
 ) -> None:
     assert is_gpu(resource, OPTIONS)
     assert int(gpu_share({resource: count}, facts(labels), OPTIONS)) == expected_milli
+
+
+MIG_REPLICAS = {**H100, "nvidia.com/mig-1g.10gb.replicas": "4", "nvidia.com/mig-1g.10gb.count": "7"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "share_milli"),
+    [
+        # NVIDIA/k8s-device-plugin#732: the label says 1, and the node offers the GPU 50 times.
+        (
+            {**H100, "nvidia.com/gpu.count": "1", "nvidia.com/gpu.replicas": "1"},
+            {"nvidia.com/gpu.shared": "50"},
+            20,
+        ),
+        (
+            {**H100, "nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "4"},
+            {"nvidia.com/gpu.shared": "8"},
+            250,
+        ),
+        # bottlerocket-os/bottlerocket#4418: four instances of each of 8 GPUs, each shared by 4.
+        (
+            {**MIG_SHARED, "nvidia.com/gpu.count": "32", "nvidia.com/gpu.replicas": "1"},
+            {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "128"},
+            35,
+        ),
+        (MIG_REPLICAS, {"nvidia.com/mig-1g.10gb.shared": "28"}, 35),
+        (MIG_REPLICAS, {"nvidia.com/mig-1g.10gb": "28"}, 35),
+        (
+            {**H100, "nvidia.com/mig-3g.40gb.count": "2"},
+            {"nvidia.com/mig-3g.40gb.shared": "6", "nvidia.com/mig-3g.40gb": "0"},
+            142,
+        ),
+    ],
+)
+def test_what_pods_share_is_a_share_of_it_be_it_a_gpu_or_a_mig_instance(
+    labels: dict[str, str], capacity: dict[str, str], share_milli: int
+) -> None:
+    found = facts(labels, capacity)
+    resource = max(capacity, key=lambda name: int(capacity[name]))
+    assert int(gpu_share({resource: 1}, found, OPTIONS)) == share_milli
+    assert int(gpu_share({resource: int(capacity[resource])}, found, OPTIONS)) % 1000 in (0, 571, 857)
+    assert not unknown_share([resource], found, OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +195,7 @@ def test_a_node_has_the_gpus_that_its_driver_counts(
             "",
             {"gpu_type": "NVIDIA-A100-SXM4-40GB"},
         ),
+        ({"nvidia.com/gpu.product": "NVIDIA-A30-MIG-INVALID"}, "", {"gpu_type": "NVIDIA-A30"}),
         ({}, "kind://docker/x", {}),
     ],
 )

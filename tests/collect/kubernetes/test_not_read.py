@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from streams.accounts.causes import REMEDIES
-from streams.collect.kubernetes.node_facts import NodeFacts
+from streams.collect.kubernetes.node_facts import NodeFacts, unknown_node
 from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
 from streams.collect.kubernetes.objects import Node, Pod
 from streams.collect.kubernetes.options import Options
@@ -107,6 +107,46 @@ def test_cores_of_neuron_devices_are_said_where_the_node_does_not_tell() -> None
     assert not_read_of_pod(cores, Options(url="https://k"), told) is None
     own = Options(url="https://k", resources={"aws.amazon.com/neuroncore": 0.25})
     assert not_read_of_pod(cores, own, node) is None
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb.shared"])
+def test_what_pods_share_is_said_where_the_node_does_not_tell_how_many(resource: str) -> None:
+    held, given = msgspec.convert(pod("a", bound=1, resource=resource), Pod), Options(url="https://k")
+    found = not_read_of_pod(held, given, unknown_node(given))
+    assert found is not None
+    assert found.reason == "unknown_share"
+    assert resource in found.said
+    own = Options(url="https://k", resources={resource: 0.1})
+    assert not_read_of_pod(held, own, unknown_node(own)) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "offered", "reason"),
+    [
+        ({"gpu.count": "1"}, "3", "gpu_count"),
+        ({"gpu.count": "3"}, "3", ""),
+        ({"gpu.count": "1", "gpu.replicas": "3"}, "3", ""),
+        ({"gpu.count": "1", "gpu.replicas": "2"}, "3", "gpu_count"),
+        ({"gpu.count": "0", "gpu.product": "NVIDIA-A30-MIG-INVALID"}, "0", "not_offered"),
+    ],
+)
+def test_a_node_whose_gpus_and_labels_differ_is_said(
+    labels: dict[str, str], offered: str, reason: str
+) -> None:
+    """NVIDIA/gpu-feature-discovery#27 and #66: of several models the labels name and count one."""
+    given = node_of("n1", gpus=int(offered))
+    given["metadata"]["labels"] |= {f"nvidia.com/{name}": text for name, text in labels.items()}
+    found = not_read_of_node(msgspec.convert(given, Node), Options(url="https://k"))
+    assert (found.reason if found else "") == reason
+
+
+def test_a_node_whose_gpus_are_split_or_named_is_no_other_than_its_label() -> None:
+    given = node_of("n1", gpus=10)
+    given["metadata"]["labels"]["nvidia.com/gpu.count"] = "1"
+    own = Options(url="https://k", resources={"nvidia.com/gpu": 0.1})
+    assert not_read_of_node(msgspec.convert(given, Node), own) is None
+    given["metadata"]["annotations"] = {"hami.io/node-nvidia-register": "GPU-1,10,46068,100,A,0,true:"}
+    assert not_read_of_node(msgspec.convert(given, Node), Options(url="https://k")) is None
 
 
 def test_a_node_with_vgpus_of_unknown_number_is_said() -> None:

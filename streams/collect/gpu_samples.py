@@ -62,6 +62,7 @@ class GpuReading(NamedTuple):
     tensor_ratio: float | None
     memory_used_mib: float | None
     power_w: float | None
+    doubt: str = ""  # what its values contradict each other in
 
 
 def samples_of(
@@ -84,6 +85,8 @@ def samples_of(
         named = f"{node[:100]}: GPU {_gpu_id(reading)[:100]}"
         if odd:
             account.not_understood(OUT_OF_RANGE, f"{named}: {odd}")
+        elif reading.doubt:
+            account.not_understood("profiling_stopped", f"{named}: {reading.doubt}")
         elif reading.util_ratio is None:
             account.not_understood("no_utilization", f"{named} ({reading.model[:100]}) reports none")
         else:

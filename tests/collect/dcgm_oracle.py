@@ -12,7 +12,6 @@ from streams.collect.gpu_samples import GpuReading
 _MEASURES: Final = {
     "util_ratio": {
         "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 1,
-        "DCGM_FI_DEV_GPU_UTIL": 100,
         "gpu_gfx_activity": 100,
         "amd_gpu_gfx_activity": 100,
         "amd_gpu_use_percent": 100,
@@ -34,7 +33,8 @@ _MEASURES: Final = {
         "amd_gpu_average_package_power": 1,
     },
 }
-METRICS: Final = tuple(name for metrics in _MEASURES.values() for name in metrics)
+_BUSY: Final = "DCGM_FI_DEV_GPU_UTIL"
+METRICS: Final = (*(name for metrics in _MEASURES.values() for name in metrics), _BUSY)
 _LABEL: Final = rb'([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\\n]|\\[^\n])*)"'
 _LABELS: Final = rb"[ \t]*(?:%b[ \t]*(?:,[ \t]*|(?=\})))*" % _LABEL.replace(b"(", b"(?:").replace(
     b"?:?:", b"?:"
@@ -56,6 +56,8 @@ def read(text: bytes, job_id_label: str) -> list[GpuReading]:
         if match[3] is not None and (value := _value(match[3].decode())) is not None:
             values[match[1].decode()] = value
     readings: list[GpuReading] = []
+    busy: dict[tuple[str, str, str], float] = {}
+    percents: list[float | None] = []
     for labels_text, values in sets.items():
         labels: dict[str, str] = {}
         for name, value_text in re.findall(_LABEL, labels_text):
@@ -66,14 +68,24 @@ def read(text: bytes, job_id_label: str) -> list[GpuReading]:
         reading = _reading(labels, values, job_id_label)
         if reading.gpu:
             readings.append(reading)
+            percents.append(values.get(_BUSY))
     nodes = {each.node for each in readings} - {""}
     found: dict[tuple[str, str, str], GpuReading] = {}
-    for reading in readings:
+    for reading, percent in zip(readings, percents, strict=True):
         key = reading.node or (min(nodes) if len(nodes) == 1 else ""), reading.gpu, reading.slice_id
         first = found.setdefault(key, reading)
         changed = {name: getattr(reading, name) for name in _MEASURES if getattr(reading, name) is not None}
         whose = {name: getattr(first, name) or getattr(reading, name) for name in ("node", "pod", "job")}
         found[key] = first._replace(**changed, **whose)
+        if percent is not None:
+            busy[key] = percent / 100
+    for key, ratio in busy.items():
+        gpu = found[key]
+        if not gpu.slice_id and gpu.util_ratio is None:
+            found[key] = gpu._replace(util_ratio=ratio)
+        elif not gpu.slice_id and gpu.util_ratio == 0 and 0 < ratio <= 1.02:
+            said = f"DCGM_FI_PROF_GR_ENGINE_ACTIVE is 0, and DCGM_FI_DEV_GPU_UTIL {ratio:.0%}, which is taken"
+            found[key] = gpu._replace(util_ratio=ratio, doubt=said)
     return list(found.values())
 
 
@@ -105,7 +117,11 @@ def _reading(labels: dict[str, str], values: dict[str, float], job_id_label: str
         pod=_pod(label("exported_namespace") or label("namespace"), label("exported_pod") or label("pod")),
         model=label("modelName", "card_series", "productname"),
         job=label(job_id_label) or (label("job_id") if job_id_label == "hpc_job" and amd_gpu else ""),
-        **measures,
+        util_ratio=measures["util_ratio"],
+        sm_ratio=measures["sm_ratio"],
+        tensor_ratio=measures["tensor_ratio"],
+        memory_used_mib=measures["memory_used_mib"],
+        power_w=measures["power_w"],
     )
 
 

@@ -131,8 +131,9 @@ def test_gpus_of_exporters(tmp_path: Path) -> None:
         return f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}",UUID="GPU-{number}"}} {value}\n'
 
     power = 'DCGM_FI_DEV_POWER_USAGE{gpu="4",UUID="GPU-4"} 300\n'
+    stopped = 'DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="5",UUID="GPU-5"} 0\n' + gpu(5, "99")
     answers = {
-        "http://a/": gpu(0, "50") + gpu(1, "7") + gpu(2, "4294967") + power,
+        "http://a/": gpu(0, "50") + gpu(1, "7") + gpu(2, "4294967") + power + stopped,
         "http://b/": "habanalabs_utilization 7\n",
     }
 
@@ -143,7 +144,7 @@ def test_gpus_of_exporters(tmp_path: Path) -> None:
 
     found = accounted(DcgmCollector(DcgmOptions(targets=[*answers, "http://c/"]), fetch))
     assert counted(found) == {
-        "metered": 2, "out_of_range": 1, "no_utilization": 1, "no_gpu_metrics": 1, "no_answer": 1,
+        "metered": 2, "out_of_range": 1, "no_utilization": 1, "no_gpu_metrics": 1, "no_answer": 1, "profiling_stopped": 1,
     }  # fmt: skip
 
 

@@ -93,6 +93,27 @@ def test_a_blank_ratio_leaves_the_percentage() -> None:
     assert [each.util_ratio for each in readings(text)] == [0.5, 0.75]
 
 
+def test_a_profile_of_0_beside_work_is_no_reading() -> None:
+    """NVIDIA/dcgm-exporter#662: the profiling module has stopped; a percentage that no GPU has leaves the 0."""
+    text = "".join(
+        f'DCGM_FI_PROF_GR_ENGINE_ACTIVE{{gpu="{gpu}"}} {active}\nDCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}"}} {percent}\n'
+        for gpu, (active, percent) in enumerate([("0.000000", 99), (0, 0), (0.001, 99), (0, 200_000)])
+    )
+    found = readings(text)
+    assert [each.util_ratio for each in found] == [0.99, 0.0, 0.001, 0.0]
+    assert [bool(each.doubt) for each in found] == [True, False, False, False]
+
+
+def test_a_percentage_of_a_mig_instance_is_no_reading() -> None:
+    """NVIDIA/dcgm-exporter#216: it is 0 whatever runs there."""
+    labels = 'gpu="0",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1"'
+    busy = f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 0\n"
+    assert [each.util_ratio for each in readings(busy)] == [None]
+    assert [
+        each.util_ratio for each in readings(busy + f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{labels}}} 0.5\n")
+    ] == [0.5]
+
+
 def test_slices_of_a_gpu_are_apart_and_have_no_utilisation_in_percent() -> None:
     text = (
         'DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1"} 0.5\n'

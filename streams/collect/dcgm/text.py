@@ -29,10 +29,9 @@ _ESCAPED: Final = re.compile(r'\\([\\n"])')
 #: What a sample is made of: the metrics that report it, the better ones first, and what their values are divided by. They
 #: are dcgm-exporter's, then those of AMD's Device Metrics Exporter (its prefix is a setting) and of its SMI exporter.
 _MEASURES: Final = (
-    # An average over the exporter's interval; GPU_UTIL, which slices do not have, counts any kernel at all.
+    # An average over the exporter's interval.
     (
         ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
-        ("DCGM_FI_DEV_GPU_UTIL", 100),
         ("gpu_gfx_activity", 100),
         ("amd_gpu_gfx_activity", 100),
         ("amd_gpu_use_percent", 100),
@@ -53,7 +52,13 @@ _MEASURES: Final = (
         ("gpu_average_package_power", 1),
         ("amd_gpu_average_package_power", 1),
     ),
+    # Counts any kernel at all.
+    (("DCGM_FI_DEV_GPU_UTIL", 100),),
 )
+#: The fields of a reading that the measures are, but the last one.
+_VALUES: Final = ("util_ratio", "sm_ratio", "tensor_ratio", "memory_used_mib", "power_w")
+#: A percentage above is garbage.
+_BUSY_MOST: Final = 1.02
 #: Labels of one meaning, in the order in which `TextReader` takes them apart; the last meaning is the job.
 _LABELS: Final = (
     ("gpu",),
@@ -122,18 +127,21 @@ class TextReader:
             raise ValueError(f"names over {_SETS_AT_MOST} GPUs")
         rows = zip(spans[:count].tolist(), values[:count].tolist(), strict=True)
         readings = [
-            reading
+            (reading, row[-1])
             for places, row in rows
             if (reading := self._reading(_texts(text, places), row)) is not None
         ]
-        nodes = {reading.node for reading in readings if reading.node}
+        nodes = {reading.node for reading, _ in readings if reading.node}
         only = next(iter(nodes)) if len(nodes) == 1 else ""
         found: dict[tuple[str, str, str], GpuReading] = {}
-        for reading in readings:
+        busy: dict[tuple[str, str, str], float] = {}
+        for reading, ratio in readings:
             key = reading.node or only, reading.gpu, reading.slice_id
             # A GPU that several pods share is there once for each.
             found[key] = _merged(found[key], reading) if key in found else reading
-        return list(found.values())
+            if not math.isnan(ratio):
+                busy[key] = ratio
+        return [_with_busy(reading, busy[key]) if key in busy else reading for key, reading in found.items()]
 
     def _reading(self, texts: Sequence[str], values: Sequence[float]) -> GpuReading | None:
         """What one label set says; None if it names no GPU."""
@@ -159,7 +167,7 @@ class TextReader:
         if not job and self._has_amd_job and amd_gpu:
             job = amd_job
         util_ratio, sm_ratio, tensor_ratio, memory_used_mib, power_w = [
-            None if math.isnan(value) else value for value in values
+            None if math.isnan(value) else value for value in values[:-1]
         ]
         return GpuReading(
             gpu,
@@ -179,11 +187,26 @@ class TextReader:
 
 def _merged(first: GpuReading, later: GpuReading) -> GpuReading:
     """The first reading of a GPU with the values that later lines have, and whose it is by the first that says so."""
-    measures = GpuReading._fields[-len(_MEASURES) :]
-    values = {name: value for name in measures if (value := getattr(later, name)) is not None}
+    values = {name: value for name in _VALUES if (value := getattr(later, name)) is not None}
     return first._replace(
         node=first.node or later.node, pod=first.pod or later.pod, job=first.job or later.job, **values
     )
+
+
+def _with_busy(reading: GpuReading, ratio: float) -> GpuReading:
+    """A reading of a GPU with the share of time in which any kernel ran, which says less than its own utilization.
+
+    That of a MIG instance is always 0 (NVIDIA/dcgm-exporter#216). Where the utilization is 0 meanwhile, the profiling module
+    has stopped (NVIDIA/dcgm-exporter#662).
+    """
+    if reading.slice_id:
+        return reading
+    if reading.util_ratio is None:
+        return reading._replace(util_ratio=ratio)
+    if reading.util_ratio or not 0 < ratio <= _BUSY_MOST:
+        return reading
+    said = f"DCGM_FI_PROF_GR_ENGINE_ACTIVE is 0, and DCGM_FI_DEV_GPU_UTIL {ratio:.0%}, which is taken"
+    return reading._replace(util_ratio=ratio, doubt=said)
 
 
 def _texts(text: bytes, spans: Sequence[int]) -> list[str]:

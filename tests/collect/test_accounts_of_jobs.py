@@ -160,7 +160,7 @@ def test_runs_of_mlflow(tmp_path: Path) -> None:
     server.runs = [
         run("own", 0), run("of-job", 0, tags={"trainfare.job_id": "17"}), run("odd", 0, start_time=-5),
         run("many", 0, tags={"trainfare.attempt": "0"}), run("over", -90_000, 60),
-        run("no-gpus", 0, tags={"trainfare.gpus": "0"}), run("backwards", 2_000, 100),
+        run("no-gpus", 0, tags={"trainfare.gpus": "0"}), run("backwards", 2_000, 100), run("silent", -90_000),
         run("unnamed", 0, tags={"trainfare.gpus": "0"}, metrics=[metric("system/gpu_0_utilization", 50.0, 22)]),
     ]  # fmt: skip
     server.meter_is_away = True
@@ -183,13 +183,13 @@ def test_runs_of_mlflow(tmp_path: Path) -> None:
         server.close()
     assert read[0] == {
         "metered": 2, "malformed": 2, "before_since": 1, "cost_not_written": 1,
-        "no_gpus_named": 1, "no_times": 1, "unnamed_gpus": 1,
+        "no_gpus_named": 1, "no_times": 1, "unnamed_gpus": 1, "no_end": 1,
     }  # fmt: skip
     assert read[1] == {
         "metered": 1,
         "malformed": 1,
         "before_since": 1,
-        "standalone_runs": 5,
+        "standalone_runs": 6,
         "cost_not_written": 1,
     }
     assert counted(many) == {"metered": 202, "cost_not_written": 2}

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 import pytest
 
-from streams.accounts.account import EntryClass
+from streams.accounts.account import Account, EntryClass
 from streams.collect.mlflow.collector import open_collector as open_mlflow
+from streams.collect.mlflow.events import account_for
 from streams.collect.mlflow.options import Options as MlflowOptions
+from streams.collect.mlflow.tracker_options import TrackerOptions
 from streams.collect.ray.api import ACTORS
 from streams.collect.ray.collector import open_collector as open_ray
 from streams.collect.ray.options import Options as RayOptions
 from streams.collect.wandb.records import run_of
-from tests.collect.accounts import Counts, accounted, counted, of_files
+from tests.collect.accounts import CREATED_MS, Counts, accounted, counted, of_files
 from tests.collect.kubernetes.cluster import Cluster
 from tests.collect.kubernetes.objects import node as kube_node
 from tests.collect.kubernetes.objects import pod
@@ -193,6 +195,52 @@ def test_gpus_that_kubernetes_does_not_count_are_named() -> None:
     account = cluster.batches[-1].account
     assert (account.reasons["gpu_annotation"], account.reasons["not_offered"]) == (1, 1)
     assert account.of_class(EntryClass.METERED) == {"": 1}
+
+
+DAY_S: Final = 86_400
+
+
+def test_a_run_of_mlflow_that_was_killed_is_said_to_have_no_end() -> None:
+    """It stays RUNNING, and is paid on (NovaSky-AI/SkyRL#1516, mlflow/mlflow#7078)."""
+    server = MlflowServer()
+    server.experiments = [{"experiment_id": "1", "name": "sft"}]
+    server.runs = [
+        run("silent", -DAY_S),
+        run("logged", -DAY_S, metrics=[metric("system/gpu_0_utilization_percentage", 90, 50)]),
+        run("costed", -DAY_S, metrics=[metric("cost_usd", 7, 50)]),  # by the collector itself
+        run("young", 20),
+        run("ended", -DAY_S, 20),
+        run("part", -DAY_S, tags={"trainfare.job_id": "17"}),
+    ]
+    given = {"url": server.address, "since": "2026-09-01", "interval_s": 1}
+    try:
+        read = counted(accounted(open_mlflow(MlflowOptions.model_validate(given)), ray_ms(100)))
+    finally:
+        server.close()
+    assert read == {"no_end": 2, "metered": 4}
+
+
+def test_a_run_of_wandb_that_was_killed_is_said_to_have_no_end() -> None:
+    """As wandb/wandb#4707; one that goes on in a later folder is ended by that."""
+    begin_s = CREATED_MS // 1000
+    given = {"trainfare": {"gpus": 1}}
+    looks = []
+    for name, folder, logged_s in (("r1", 0, 30), ("r2", 0, 30), ("r2", 5, 86_430)):
+        start = field(17, field(1, name.encode()) + field(17, field(1, begin_s + folder)))
+        config = field(
+            5, field(1, field(1, b"trainfare") + field(16, json.dumps(given["trainfare"]).encode()))
+        )
+        stats = field(7, field(1, 1) + field(2, field(1, begin_s + logged_s)))
+        looks.append(run_of([start, config, stats]))
+    account, options = Account(), TrackerOptions(source="wandb")
+    last, now_ms = looks[2], (begin_s + 86_440) * 1000
+    for each, at_ms in zip(looks, (now_ms, 0, now_ms), strict=True):
+        assert each is not None
+        account_for(each, options, account, at_ms)
+    assert counted(account) == {"no_end": 1, "metered": 2}
+    assert last is not None
+    account_for(last, options, later := Account(), now_ms + DAY_S * 1000)
+    assert counted(later) == {"no_end": 1}
 
 
 def test_a_run_that_ends_before_it_starts_is_not_understood() -> None:

@@ -71,7 +71,7 @@ class MlflowCollector(PolledByOptions):
             except ValueError as fault:
                 account.not_understood("malformed", f"runs: {fault}")
                 continue
-            account_for(run, self._options, account)
+            account_for(run, self._options, account, at_ms)
             progress.runs[run.run_id] = news.run
             events += news.events
         events.sort(key=lambda event: event.value["time_ms"])

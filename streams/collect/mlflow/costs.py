@@ -19,8 +19,7 @@ from streams.accounts.account import Account
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.api import TrackingServer
-from streams.collect.mlflow.events import COSTS
-from streams.collect.mlflow.records import TrackedRun
+from streams.collect.mlflow.records import COSTS, TrackedRun
 
 _JOBS: Final = "/api/v1/jobs"
 _LISTED_AT_MOST: Final = 1_000

@@ -19,21 +19,21 @@ from schemas.wire_types import Purchase
 from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.mlflow.progress import KnownRun
-from streams.collect.mlflow.records import ENDS, TrackedRun
+from streams.collect.mlflow.records import COSTS, ENDS, TrackedRun
 from streams.collect.mlflow.tracker_options import TrackerOptions
 from streams.collect.values import event_text
 from streams.topics import Topic
 
 JOB_ID: Final = "trainfare.job_id"
 ATTEMPT: Final = "trainfare.attempt"
-#: Metrics that the collector writes itself.
-COSTS: Final = ("cost_usd", "usd_per_hour", "lost_usd")
 _PURCHASES: Final[tuple[str, ...]] = get_args(Purchase)
 _SYSTEM: Final = "system/"
 _NAMES_AT_MOST: Final = 64
 _NAME_BYTES: Final = 256
 #: Clocks of trainings may be ahead of ours by this; the meter bears as much.
 _AHEAD_MS: Final = 240_000
+#: A run that has logged nothing for so long was probably killed: trackers do not learn of that.
+_SILENT_MS: Final = 86_400_000
 
 
 class RunNews(NamedTuple):
@@ -157,16 +157,26 @@ def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> d
     }
 
 
-def account_for(run: TrackedRun, options: TrackerOptions, account: Account) -> None:
-    """Account for a run whose events are made: one that is a job and names no GPUs costs nothing."""
+def account_for(run: TrackedRun, options: TrackerOptions, account: Account, now_ms: int) -> None:
+    """Account for a run whose events are made: one that is a job and names no GPUs costs nothing.
+
+    `now_ms`: 0 where a later attempt ends it, so that it needs no end of its own.
+    """
     if JOB_ID not in run.tags and run.is_backwards:
         account.not_understood("no_times", f"run {run.run_id} ends before it starts: it costs nothing")
+    elif JOB_ID not in run.tags and _gpus(run, options) and _is_silent(run, now_ms):
+        said = f"run {run.run_id} has no end, and has logged nothing for a day: it is paid on"
+        account.not_understood("no_end", said)
     elif JOB_ID in run.tags or _gpus(run, options):
         account.metered()
     elif run.uses_gpus:
         account.not_understood("unnamed_gpus", f"run {run.run_id}: its system metrics are of GPUs")
     else:
         account.free("no_gpus_named")
+
+
+def _is_silent(run: TrackedRun, now_ms: int) -> bool:
+    return run.is_live and max(run.start_ms, run.logged_ms) < now_ms - _SILENT_MS
 
 
 def _gpus(run: TrackedRun, options: TrackerOptions) -> float | int:

@@ -18,6 +18,8 @@ from streams.collect.collector import SourceUnavailableError
 _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
 _LAST_MS: Final = 10_413_792_000_000  # 2300
 ENDS: Final[Mapping[str, str]] = {"FINISHED": "completed", "FAILED": "failed", "KILLED": "cancelled"}
+#: Metrics that the collector writes itself.
+COSTS: Final = ("cost_usd", "usd_per_hour", "lost_usd")
 _LIVE: Final = frozenset({"RUNNING", "SCHEDULED"})
 
 
@@ -43,6 +45,7 @@ class TrackedRun(NamedTuple):
     metrics: Mapping[str, RunMetric]
     uses_gpus: bool = False  #: its system metrics name GPUs
     is_backwards: bool = False  #: it was said to end before its start, and ends at that
+    logged_ms: int = 0  #: when it logged something last; 0: never
 
     @property
     def is_live(self) -> bool:
@@ -170,7 +173,7 @@ def _run(run: _WireRun) -> TrackedRun:
     if info.status in ENDS and not end_ms:
         raise ValueError(f"run {name} has ended, and MLflow does not say when")
     tags = {tag.key: tag.value for tag in run.data.tags}
-    names = {each.key for each in run.data.metrics}
+    metrics = {each.key: _metric(each) for each in run.data.metrics}
     if info.user_id:
         tags.setdefault("mlflow.user", info.user_id)
     return TrackedRun(
@@ -182,9 +185,10 @@ def _run(run: _WireRun) -> TrackedRun:
         end_ms=max(end_ms, start_ms) if end_ms else 0,
         is_deleted=info.lifecycle_stage == "deleted",
         tags=tags,
-        metrics={each.key: _metric(each) for each in run.data.metrics},
+        metrics=metrics,
         is_backwards=0 < end_ms < start_ms - _SKEW_MS,
-        uses_gpus=any(name.startswith("system/gpu_") for name in names),
+        uses_gpus=any(name.startswith("system/gpu_") for name in metrics),
+        logged_ms=max((each.at_ms for name, each in metrics.items() if name not in COSTS), default=0),
     )
 
 

@@ -74,7 +74,9 @@ class WandbCollector(PolledByOptions):
         times = PollTimes(progress.read_ms or progress.since_ms, at_ms, progress.since_ms)
         events: list[CollectedEvent] = []
         newest = _newest_attempts(progress)
-        for run in self._runs(account):
+        runs = self._runs(account)
+        last_ms = {run.run_id: run.start_ms for run in runs}
+        for run in runs:
             if JOB_ID not in run.tags and not self._options.standalone_runs:
                 account.free("standalone_runs")
                 continue
@@ -89,7 +91,8 @@ class WandbCollector(PolledByOptions):
                     account.free("before_since")
                 else:
                     news = new_run_events(run, run.experiment_id, known, times, self._options)
-                    account_for(run, self._options, account)
+                    is_last = run.start_ms == last_ms[run.run_id]
+                    account_for(run, self._options, account, at_ms if is_last else 0)
             except ValueError as fault:
                 account.not_understood("malformed", f"runs: {fault}")
                 continue

@@ -22,6 +22,7 @@ _STATS: Final = 7
 _RUN: Final = 17
 _EXIT: Final = 18
 _KEY, _NESTED_KEY, _JSON = 1, 2, 16
+_STATS_TIME: Final = 2
 _STATS_ITEM: Final = 3
 _OF_GPUS: Final = b"gpu."  # "gpu.0.gpu", "gpu.process.0.memory"
 
@@ -40,6 +41,7 @@ class _Reader:
         self.tags: dict[str, str] = {}
         self.metrics: dict[str, RunMetric] = {}
         self.newest_ms = 0
+        self.stats_ms = 0
         self.uses_gpus = False
         self.exit: tuple[int, int] | None = None  # code, seconds that it ran
 
@@ -53,6 +55,7 @@ class _Reader:
                 self._read_config(value)
             elif number == _STATS:
                 self.uses_gpus = self.uses_gpus or _names_gpus(value)
+                self.stats_ms = max(self.stats_ms, _stats_ms(value))
             elif number == _HISTORY:
                 self._read_history(value)
             elif number == _EXIT:
@@ -74,8 +77,7 @@ class _Reader:
             elif number == 8:
                 self.name = _text(value)
             elif number == 17:
-                time = {key: signed(each) for key, each in fields_of(value) if isinstance(each, int)}
-                self.start_ms = time.get(1, 0) * 1000 + time.get(2, 0) // 10**6
+                self.start_ms = _timestamp_ms(value)
 
     def _read_config(self, message: bytes) -> None:
         for name, value in _items(message):
@@ -140,7 +142,19 @@ def run_of(records: Iterable[bytes]) -> TrackedRun | None:
         tags=reader.tags,
         metrics=reader.metrics,
         uses_gpus=reader.uses_gpus,
+        logged_ms=max(reader.newest_ms, reader.stats_ms),
     )
+
+
+def _timestamp_ms(message: bytes) -> int:
+    time = {key: signed(each) for key, each in fields_of(message) if isinstance(each, int)}
+    return time.get(1, 0) * 1000 + time.get(2, 0) // 10**6
+
+
+def _stats_ms(stats: bytes) -> int:
+    """When W&B's own figures of the machine were taken; 0 where they do not say it."""
+    times = (value for number, value in fields_of(stats) if number == _STATS_TIME)
+    return max((_timestamp_ms(value) for value in times if isinstance(value, bytes)), default=0)
 
 
 def _names_gpus(stats: bytes) -> bool:

@@ -89,6 +89,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "no_times": "let the document say when the job began and ended; nothing is paid, or for ever, without",
     "no_utilization": "let the exporter report DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_DEV_GPU_UTIL; of MIG instances, sample them "
     "by dcgm or the SDK",
+    "numbers_reused": "set another job_id_prefix from then on: jobs of one number are one job otherwise",
     str(Reason.nul_byte): "rename it at its source: names have no NUL byte",
     "out_of_range": "see that the source reports what can be: a driver or exporter that reports garbage is to be updated",
     "over_committed": "let shares of a GPU add up to one (HAMi counts cores and memory apart): the pod that came last is metered as what was left",

@@ -199,6 +199,7 @@ def test_jobs_of_slurm(tmp_path: Path) -> None:
         queued(1), queued(2, tres_alloc_str="cpu=4"), queued(3, tres_alloc_str="cpu=4,gres/npu:910b=8"),
         queued(4, job_state="COMPLETING"), queued(5, array_job_id=5), queued(6, job_state="TELEPORTED"), {"job_id": "x"},
         queued(7, tres_alloc_str="cpu=4", nodes="n1", gres_detail=["gpu:2(IDX:0-1)"]),
+        queued(2**26 + 9, submit_time=t_s - 9000, restart_cnt=0), queued(2**26 + 1, restart_cnt=0),
     ]  # fmt: skip
     sacct = [
         ended(11, t_s + 10),
@@ -231,7 +232,7 @@ def test_jobs_of_slurm(tmp_path: Path) -> None:
     collector = SlurmCollector(options, ask)
     batches = list(collector.poll(None, (t_s + 100) * 1000))
     assert counted(batches[-1].account) == {
-        "metered": 2, "no_gpu": 2, "unknown_gres": 1, "in_between": 1, "unsplit": 1, "malformed": 3, "uncounted_gpus": 1,
+        "metered": 3, "numbers_reused": 1, "no_gpu": 2, "unknown_gres": 1, "in_between": 1, "unsplit": 1, "malformed": 3, "uncounted_gpus": 1,
         "before_since": 1, "not_settled": 1,
     }  # fmt: skip
     assert counted(batches[-2].account) == {
@@ -242,7 +243,7 @@ def test_jobs_of_slurm(tmp_path: Path) -> None:
     for _ in range(2):
         batches = list(collector.poll(batches[-1].position, (t_s + 200) * 1000))
     found = counted(batches[-1].account)
-    assert (found["no_end"], found["unasked"]) == (1, 1), "job 1 is lost"
+    assert (found["no_end"], found["unasked"]) == (3, 1), "three jobs are lost"
 
 
 def test_records_of_topics(tmp_path: Path) -> None:

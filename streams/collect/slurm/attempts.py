@@ -33,6 +33,8 @@ def parts_of(records: Iterable[JobRecord], restarts: Mapping[int, int]) -> Itera
     """
     attempt, before = 1, None
     for record in records:
+        if before is not None and before.user != record.user:
+            attempt, before = 1, None  # a number that was given again
         follows = before is not None and "RESIZING" in before.states and before.end_s == record.submit_s
         if before is not None and before.start_s and not follows:
             attempt += 1

@@ -28,6 +28,7 @@ from streams.collect.slurm.events import (
     is_running,
     job_id_of,
 )
+from streams.collect.slurm.job_numbers import JobNumbers
 from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
@@ -159,14 +160,17 @@ class SlurmCollector(PolledByOptions):
             )
             return ""
 
-    def _account(self, part: SeenAttempt, account: KeyedAccount) -> None:
+    def _account(self, part: SeenAttempt, numbers: JobNumbers, account: KeyedAccount) -> None:
         """Account for a record whose events are made."""
         record = part.record
+        reused = numbers.reused(record)
         if odd := unknown_accelerators(record.allocated or record.requested, self._options):
             said = f"job {record.raw_id} holds {odd}, and nothing says how many GPUs one is"
             account.not_understood(_key(part), "unknown_gres", said)
         elif rule := free_rule(part, self._options):
             account.free(_key(part), rule)
+        elif reused:
+            account.not_understood(_key(part), "numbers_reused", reused)
         else:
             account.metered(_key(part))
 
@@ -192,7 +196,7 @@ class SlurmCollector(PolledByOptions):
             except ValueError as fault:
                 account.not_understood(key, "malformed", str(fault))
                 continue
-            self._account(part, account)
+            self._account(part, progress.numbers, account)
             for keyed in events:
                 if not progress.is_sent(part.record.raw_id, keyed.key):
                     found.setdefault(keyed.event.value["id"], NewEvent(part.record.raw_id, keyed))

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.accounting import Accounting, Ask
-from streams.collect.slurm.events import events_of, is_over
+from streams.collect.slurm.events import events_of, free_rule, is_over
+from streams.collect.slurm.job_numbers import JobNumbers
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.tres import unknown_accelerators
 from streams.errors import WrongUseError
@@ -36,11 +37,20 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
     if not options.use_sacct:
         raise WrongUseError("[slurm] has use_sacct = false: without sacct there is no history to read")
     accounting = Accounting(options.sacct_command, ask)
+    numbers = JobNumbers()
     for from_s in range(since_s, until_s, WINDOW_S):
         part = HistoryPart([], [])
         for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), part.faults):
             if is_over(seen.record, since_s):
                 continue
+            if (reused := numbers.reused(seen.record)) and not free_rule(seen, options):
+                part.faults.append(
+                    f"{reused}; set another job_id_prefix from then on, and read the time before apart"
+                )
+            if seen.record.suspended_s and not options.suspended_hold_gpus:
+                part.faults.append(
+                    f"job {seen.record.raw_id} was suspended for {seen.record.suspended_s} s, and sacct does not say when: they are paid"
+                )
             held = seen.record.allocated or seen.record.requested
             if odd := unknown_accelerators(held, options):
                 part.faults.append(

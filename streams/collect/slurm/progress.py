@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from streams.collect.collector import Position
 from streams.collect.slurm.events import END_TYPES, KeyedEvent
+from streams.collect.slurm.job_numbers import JobNumbers
 from streams.errors import TrainfareError
 
 #: How long a job that is over is remembered; sacct is asked about less than this again.
@@ -32,7 +33,7 @@ class Progress:
     """A position, taken apart.
 
     `jobs` has for each job, by Slurm's number, its id and the keys of its published events; `read_s` is until when Slurm
-    was read (0: never); `nodes` the newest state of each node (None: never read).
+    was read (0: never); `nodes` the newest state of each node (None: never read); `numbers` the highest job's.
     """
 
     def __init__(
@@ -41,10 +42,12 @@ class Progress:
         read_s: int,
         jobs: Mapping[str, Iterable[str]],
         nodes: Mapping[str, str] | None = None,
+        numbers: JobNumbers | None = None,
     ) -> None:
         self.since_s = since_s
         self.read_s = read_s
         self.nodes = nodes
+        self.numbers = numbers or JobNumbers()
         self._jobs = {int(raw_id): list(keys) for raw_id, keys in jobs.items()}
 
     @classmethod
@@ -59,7 +62,8 @@ class Progress:
         try:
             nodes = position.get("nodes")
             known = None if nodes is None else {str(node): str(state) for node, state in nodes.items()}
-            return cls(int(position["since_s"]), int(position["read_s"]), position["jobs"], known)
+            numbers = JobNumbers.of(position.get("numbers", {}))
+            return cls(int(position["since_s"]), int(position["read_s"]), position["jobs"], known, numbers)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise TrainfareError(
                 "the position is not one of slurm's; remove its file to read Slurm from `since` on"
@@ -70,6 +74,7 @@ class Progress:
         nodes = {} if self.nodes is None else {"nodes": self.nodes}
         return {
             **nodes,
+            "numbers": self.numbers.stored(),
             "since_s": self.since_s,
             "read_s": self.read_s,
             "jobs": {str(raw_id): list(keys) for raw_id, keys in self._jobs.items()},

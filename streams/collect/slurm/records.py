@@ -53,6 +53,7 @@ class JobRecord(NamedTuple):
     requested: Mapping[str, int]
     nodes: Mapping[str, Sequence[GpusOfNode]]
     asks_gpus: bool = False  # by what was submitted, whether or not Slurm counts them
+    suspended_s: int = 0  # how long it was suspended in all, of which sacct does not say when
 
 
 class Listing(NamedTuple):
@@ -110,6 +111,7 @@ class _Times(msgspec.Struct):
     start: Count
     end: Count
     limit: Count = None
+    suspended: Count = None
 
 
 class _State(msgspec.Struct):
@@ -279,6 +281,7 @@ def _accounted(job: _AccountedJob) -> JobRecord:
         allocated=_tres(job.tres.allocated),
         requested=_tres(job.tres.requested),
         nodes={},
+        suspended_s=count_of(job.time.suspended) or 0,
     )
 
 

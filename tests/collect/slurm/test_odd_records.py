@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 
+from streams.collect.slurm.attempts import parts_of
 from streams.collect.slurm.collector import SlurmCollector
 from streams.collect.slurm.history import history
 from streams.collect.slurm.options import Options
+from streams.collect.slurm.records import accounted_jobs
 from tests.collect.accounts import Counts, accounted, counted
 
 T_S: Final = 1_795_622_400
@@ -95,3 +98,66 @@ def test_a_backfill_names_what_it_does_not_read() -> None:
     (part, *_) = history(Options(), lambda _: answer, T_S, T_S + 3600)
     assert not part.events
     assert "job 2 holds 4 gres/gcu, and nothing says how many GPUs one is" in part.faults
+
+
+def numbered(number: int, submit_s: int, user: str = "ada", restarts: int = 0, **more: Any) -> dict[str, Any]:
+    found = ended(GPUS, submission=submit_s, start=submit_s + 10, end=submit_s + 70)
+    return found | {"job_id": number, "restart_cnt": restarts, "user": user} | more
+
+
+DAY_S: Final = 86_400
+
+
+@pytest.mark.parametrize(
+    ("later", "reused"),
+    [
+        (numbered(17, T_S + DAY_S), 1),
+        (numbered(900, T_S + DAY_S, "bob"), 0),
+        (numbered(901, T_S + DAY_S), 0),
+        (numbered(17, T_S + DAY_S, restarts=1), 0),  # requeued
+        (numbered(17, T_S + DAY_S, array={"job_id": 3, "task_id": 4}), 0),
+        (numbered(17, T_S + 60), 0),
+        (numbered(2**26 + 17, T_S + DAY_S), 0),  # of another cluster of a federation
+    ],
+)
+def test_numbers_that_slurm_gives_again_are_said(later: dict[str, Any], reused: int) -> None:
+    """princeton-ddss/blackfish#484, facebookincubator/submitit#1660: two jobs would be one."""
+    jobs = [numbered(900, T_S), later]
+
+    def ask(command: Sequence[str]) -> bytes:
+        return json.dumps({"jobs": jobs if "sacct" in command[0] else []}).encode()
+
+    options = Options.model_validate({"since": "2026-11-25T15:00:00Z"})
+    faults = [said for part in history(options, ask, T_S - 60, T_S + 300) for said in part.faults]
+    assert ["counts from the beginning again" in each for each in faults] == [True] * reused
+    collector = SlurmCollector(options, ask)
+    batches = list(collector.poll(None, (T_S + 200) * 1000))
+    account = counted(list(collector.poll(batches[-1].position, (T_S + 2 * DAY_S) * 1000))[-1].account)
+    assert account.get("numbers_reused", 0) == reused
+
+
+def test_a_number_of_another_user_is_no_attempt_of_the_same_job() -> None:
+    """Older accounting does not count restarts, and keeps jobs of the same number for ever."""
+    before, now = (
+        accounted_jobs(json.dumps({"jobs": [each]}).encode()).jobs[0]
+        for each in (
+            numbered(17, T_S, "ada", restart_cnt=None),
+            numbered(17, T_S + DAY_S, "bob", restart_cnt=None),
+        )
+    )
+    again = now._replace(user="ada")
+    assert [each.attempt for each in parts_of([before, now], {})] == [1, 1]
+    assert [each.attempt for each in parts_of([before, again], {})] == [1, 2]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_suspensions_of_the_past_are_said_where_they_are_not_to_be_paid(holds: bool) -> None:
+    job = ended(GPUS, suspended=20)
+
+    def ask(command: Sequence[str]) -> bytes:
+        return json.dumps({"jobs": [job]}).encode()
+
+    options = Options.model_validate({"since": "2026-11-25T15:00:00Z", "suspended_hold_gpus": holds})
+    (part,) = history(options, ask, T_S - 60, T_S + 300)
+    assert [said.startswith("job 2 was suspended for 20 s") for said in part.faults] == [True] * (not holds)
+    assert len(part.events) == 3

@@ -18,7 +18,7 @@ _MONTHS: Final = {
     )
 }
 _REGION: Final = re.compile(
-    r"(?:^|\.)s3(?:-fips|-website|-accesspoint|-accesspoint-fips)?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com"
+    r"(?:^|\.)s3(?:-fips|-website|-accesspoint|-accesspoint-fips|express-[a-z0-9]+-az\d)?[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com"
 )
 _LINE_CHARS: Final = 16_384
 _NEEDED: Final = 14  # behind the time, up to the user agent; later fields came one by one
@@ -82,18 +82,26 @@ def _cells(text: str) -> list[str]:
     What a requester writes stands in quotes, with raw quotes in it: the request, the referer and the user agent.
     """
     cells = text.split(" ", 5)
-    end = _REQUEST_END.search(cells[-1], 1)
-    if len(cells) < 6 or end is None:
-        return _quoted(text)
-    request = cells.pop()
-    numbers = request[end.end() :].split(" ", 6)
+    if len(cells) < 6:
+        return cells
+    rest = cells.pop()
+    if rest.startswith("- "):  # what is nothing stands with quotes or without
+        cells.append("-")
+        rest = rest[2:]
+    else:
+        end = _REQUEST_END.search(rest, 1)
+        if end is None:
+            return _quoted(text)
+        cells.append(rest[1 : end.start()])
+        rest = rest[end.end() :]
+    numbers = rest.split(" ", 6)
     if len(numbers) < 7:
         return [*cells, *numbers]
     said, quote, tail = numbers.pop().rpartition('"')
     referer, is_both, user_agent = said[1:].partition('" "')
     if not (quote and is_both and said.startswith('"')):
-        return [*cells, request[1 : end.start()], *numbers, *_quoted(said + quote + tail)]
-    return [*cells, request[1 : end.start()], *numbers, referer, user_agent, *tail.split()]
+        return [*cells, *numbers, *_quoted(said + quote + tail)]
+    return [*cells, *numbers, referer, user_agent, *tail.split()]
 
 
 def _quoted(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from streams.collect.s3_access_logs.collector import open_collector
+from streams.collect.s3_access_logs.lines import request_of
 from streams.collect.s3_access_logs.options import RequestRule
 from streams.collect.s3_access_logs.patterns import pattern_of
 from tests.collect.flow_logs.polling import Polled, polled
@@ -181,3 +182,31 @@ def test_bytes_changed_at_random(folder: Path, data: st.DataObject) -> None:
         text[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
     for event in read(folder, bytes(text)).events:
         assert not isinstance(decode("storage", msgspec.json.encode(event), (), 2**53), Invalid), event
+
+
+HEAD = "owner bucket [06/Feb/2019:00:01:57 +0000] 192.0.2.3 arn:aws:iam::1:user/x DD6CC733A "
+REST = "id SigV4 E AuthHeader b.s3.eu-west-1.amazonaws.com TLSv1.2 - -"
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "size"),
+    [
+        # What is nothing has quotes, or none (awsdocs/amazon-s3-developer-guide#14).
+        (f'REST.GET.OBJECT k - 200 - 700 700 23 22 "-" "UA" - {REST}', "read", 700),
+        (f'REST.GET.OBJECT k "-" 200 - 700 700 23 22 "-" "UA" - {REST}', "read", 700),
+        (f'REST.GET.OBJECT k "GET /k HTTP/1.1" 200 - 700 700 23 22 - - - {REST}', "read", 700),
+        (f'REST.GET.OBJECT k - 200 - 700 700 23 22 "a "b"" "U"A" - {REST}', "read", 700),
+        ('S3.TRANSITION_SIA.OBJECT k - - - - 300 - - "-" "-" - - - - - - -', "lifecycle", 0),
+        ('S3.EXPIRE.OBJECT k "-" - - - 300 - - "-" "-" - - - - - - -', "", 0),
+        (f"BATCH.DELETE.OBJECT k - 204 - - 300 - - - - - {REST}", "delete", 0),
+    ],
+)
+def test_a_request_without_its_text_is_read(line: str, op: str, size: int) -> None:
+    found = request_of(HEAD + line)
+    assert (found.op, found.bytes, found.key) == (op, size, "k")
+
+
+def test_the_region_of_a_directory_bucket_is_that_of_its_zone() -> None:
+    host = "b--use1-az4--x-s3.s3express-use1-az4.us-east-1.amazonaws.com"
+    line = f'REST.GET.OBJECT k "GET /k HTTP/1.1" 200 - 7 7 2 2 "-" "UA" - id SigV4 E AuthHeader {host} TLSv1.2 - -'
+    assert request_of(HEAD + line).region == "us-east-1"

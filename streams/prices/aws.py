@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from streams.accounts.accelerators import is_accelerator
 from streams.prices.cloud_rows import (
     FAULTS,
     InstanceOffer,
@@ -31,6 +32,9 @@ _PLAIN: Final = {
 _ON_DEMAND: Final = ("", "OnDemand")
 _BLOCK: Final = ":CB"
 _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]\Z")
+#: A local zone as the region of a product; nodes there have the region beside it, and its zones have a letter more.
+_LOCAL: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)-[a-z]{3}-\d")
+_LETTERS: Final = "ab"
 _LINUX: Final = "Linux/UNIX"
 
 
@@ -163,14 +167,16 @@ def _rule(product: _Product) -> str:
 
 def _taken(given: PriceList, line: int, product: _Product, terms: Mapping[str, _Term]) -> TakenOffer | None:
     attributes = product.attributes
+    type_ = attributes.get("instanceType", "")
     count = attributes.get("gpu", "")
-    purchase = InstanceOffer(
-        given.cloud or "aws",
-        attributes.get("instanceType", ""),
-        attributes.get("regionCode", ""),
-        gpus=int(count) if count.isascii() and count.isdigit() and len(count) < 6 else 0,
-    )
-    place = purchase.place if count.strip("0") else ""
+    gpus: int | None = int(count) if count.isascii() and count.isdigit() and len(count) < 6 else 0
+    if not count and is_accelerator(type_):
+        gpus = None  # Trainium and others are not counted there
+    region = attributes.get("regionCode", "")
+    local = _LOCAL.fullmatch(region)
+    zones = [f"{region}{letter}" for letter in _LETTERS] if local else [""]
+    purchase = InstanceOffer(given.cloud or "aws", type_, local[1] if local else region, zones[0], gpus=gpus)
+    place = purchase.gpu_place if gpus is None or count.strip("0") else ""
     rule = _rule(product)
     if rule:
         given.offers.passed(rule, place)
@@ -181,7 +187,14 @@ def _taken(given: PriceList, line: int, product: _Product, terms: Mapping[str, _
         for dimension in term.dimensions.values()
         if dimension.unit == "Hrs" and "USD" in dimension.usd
     ]
-    found = (instance_row(given, line, purchase, usd, at) for usd, at in asked)
+    if purchase.gpu_count is None:
+        given.offers.missed("unlisted_instance", purchase.place)
+        return None
+    found = (
+        instance_row(given, line, purchase._replace(zone=zone), usd, at)
+        for usd, at in asked
+        for zone in zones
+    )
     rows = [row for row in found if row is not None]
     if not rows:
         given.offers.passed("zero" if asked else "without_price", place)

@@ -16,9 +16,16 @@ from streams.prices.source import PriceList
 
 _USAGE: Final = {"OnDemand": "", "Preemptible": "spot"}
 _GPU: Final = re.compile(
-    r"Nvidia (?:Tesla )?(?P<gpu>[A-Z][A-Za-z0-9]+(?: \d+GB)?) GPU (?:attached to Spot Preemptible VMs )?running in "
+    r"(?P<spot>Spot Preemptible )?(?:A\d[A-Z]? )?(?:Nvidia )?(?:Tesla )?(?P<gpu>[A-Z]+\d[A-Za-z0-9]*(?: \d+GB)?(?: Mega| Plus)?(?: \d+GB)?)"
+    r"(?: GPU| \(1 gpu slice\)) (?P<attached>attached to Spot Preemptible VMs )?running in "
 )
-_TYPES: Final = {"A100 80GB": "A100-80GB"}
+#: What machines are called otherwise by; A3 Mega has two names, by region.
+_TYPES: Final = {
+    "A100 80GB": "A100-80GB",
+    "H100 80GB Mega": "H100-MEGA",
+    "H100 80GB Plus": "H100-MEGA",
+    "H100 Mega 80GB": "H100-MEGA",
+}
 _MEMORY: Final = re.compile(r" \d+GB\Z")
 
 
@@ -84,13 +91,15 @@ def _offers(given: PriceList) -> Iterator[TakenOffer]:
             given.offers.missed("unlisted_gpu", f"{sku.category.usage} {sku.description}".strip())
         else:
             gpu_type = _TYPES.get(named["gpu"]) or _MEMORY.sub("", named["gpu"])
-            taken = _taken(given, line, sku, gpu_type)
+            is_spot = bool(named["spot"] or named["attached"])
+            taken = _taken(given, line, sku, gpu_type, "spot" if is_spot else _USAGE[sku.category.usage])
             if taken is not None:
                 yield taken
 
 
-def _taken(given: PriceList, line: int, sku: _CatalogueSku, gpu_type: str) -> TakenOffer | None:
-    purchase = _USAGE[sku.category.usage]
+def _taken(
+    given: PriceList, line: int, sku: _CatalogueSku, gpu_type: str, purchase: str
+) -> TakenOffer | None:
     place = place_of(gpu_type, ", ".join(sku.regions) or "no region", purchase)
     hourly = [each for each in sku.pricing if each.expression.unit == "h" and each.expression.rates]
     asked = [(_usd(given, line, each.expression.rates[-1].price), each.at) for each in hourly]

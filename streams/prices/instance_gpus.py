@@ -36,6 +36,14 @@ _KNOWN: Final[dict[str, InstanceGpus]] = {
     "p5e.48xlarge": InstanceGpus(8, "H200"),
     "p5en.48xlarge": InstanceGpus(8, "H200"),
     "p6-b200.48xlarge": InstanceGpus(8, "B200"),
+    "trn1.2xlarge": InstanceGpus(1, "Trainium"),
+    "trn1.32xlarge": InstanceGpus(16, "Trainium"),
+    "trn1n.32xlarge": InstanceGpus(16, "Trainium"),
+    "trn2.3xlarge": InstanceGpus(1, "Trainium2"),
+    "trn2.48xlarge": InstanceGpus(16, "Trainium2"),
+    **{f"inf1.{size}": InstanceGpus(count, "Inferentia") for size, count in (("xlarge", 1), ("2xlarge", 1), ("6xlarge", 4), ("24xlarge", 16))},
+    **{f"inf2.{size}": InstanceGpus(count, "Inferentia2") for size, count in (("xlarge", 1), ("8xlarge", 1), ("24xlarge", 6), ("48xlarge", 12))},
+    "dl1.24xlarge": InstanceGpus(8, "Gaudi"),
     "standard_nc6s_v3": InstanceGpus(1, "V100"),
     "standard_nc12s_v3": InstanceGpus(2, "V100"),
     "standard_nc24s_v3": InstanceGpus(4, "V100"),
@@ -49,6 +57,7 @@ _KNOWN: Final[dict[str, InstanceGpus]] = {
     "standard_nc80adis_h100_v5": InstanceGpus(2, "H100"),
     "standard_nd96isr_h100_v5": InstanceGpus(8, "H100"),
     "standard_nd96isr_h200_v5": InstanceGpus(8, "H200"),
+    "standard_nd96isr_mi300x_v5": InstanceGpus(8, "MI300X"),
 }  # fmt: skip
 #: Families of Google whose GPUs follow from the name, which ends in `-Ng`.
 _GOOGLE: Final = {
@@ -65,7 +74,7 @@ _GOOGLE: Final = {
 _GOOGLE_GPUS: Final = re.compile(r"(a\d[a-z]?-[a-z]+gpu)-([1-9][0-9]?)g\Z")
 #: Families without GPUs, by the beginning of their names: of AWS, sizes of Azure, and of Google, where GPUs are said apart.
 _WITHOUT: Final = re.compile(
-    r"(?:[acdhimrtxz]\d|hpc\d|im\d|is\d|mac\d|u-|u\d|inf|trn)[^.]*\.|basic_|standard_[abdefghlm]"
+    r"(?:[acdhimrtxz]\d|hpc\d|im\d|is\d|mac\d|u-|u\d)[^.]*\.|basic_|standard_[abdefghlm]"
     r"|(?:[cemn]\d[ad]?|t2[ad]|h[34]d?|x4|z3)-",
     re.IGNORECASE,
 )

@@ -144,3 +144,65 @@ def test_the_command_says_what_it_left_out(tmp_path: Path) -> None:
     assert "1 prices read as aws" in done.out
     assert "read 2: 1 metered, 1 free, 0 not understood\n" in done.err
     assert "free: 1 capacity_block (a capacity block: paid in advance" in done.err
+
+
+def of_type(type_: str, usd: str, region: str = "us-west-2", **attributes: str) -> dict[str, Any]:
+    """Return an offer of GetProducts; attributes that are empty are left out."""
+    offer: dict[str, Any] = json.loads(json.loads((HERE / "aws.json").read_bytes())["PriceList"][0])
+    found = offer["product"]["attributes"] | {"instanceType": type_, "regionCode": region} | attributes
+    offer["product"]["attributes"] = {name: text for name, text in found.items() if text}
+    offer["product"]["sku"] = f"{type_}/{region}"
+    priced: dict[str, Any] = json.loads(json.dumps(offer).replace("55.0400000000", usd))
+    return priced
+
+
+def test_the_price_of_a_local_zone_is_that_of_its_zones() -> None:
+    """Its nodes have the region beside it (vantage-sh/ec2instances.info#573 and #616)."""
+    plain = of_type("g4dn.2xlarge", "0.752", gpu="1")
+    offers = [plain, of_type("g4dn.2xlarge", "0.902", "us-west-2-lax-1", gpu="1")]
+    given = PriceList("p.json", json.dumps({"PriceList": offers}).encode())
+    found = [each.event for each in records_of(given, format_of(given), NOW_MS)]
+    assert [(each.match["region"], each.match.get("zone", ""), each.usd_nano / 1e9) for each in found] == [
+        ("us-west-2", "", 0.752),
+        ("us-west-2", "us-west-2-lax-1a", 0.902),
+        ("us-west-2", "us-west-2-lax-1b", 0.902),
+    ]
+
+
+def test_accelerators_that_aws_does_not_count_are_counted() -> None:
+    """Without the attribute `gpu` they were priced as machines without any."""
+    types = {"trn1.32xlarge": 16, "inf2.48xlarge": 12, "dl1.24xlarge": 8, "p4d.24xlarge": 8, "m5.large": 0}
+    offers = [of_type(type_, "2.5", gpu="") for type_ in (*types, "p9.48xlarge")]
+    given = PriceList("p.json", json.dumps({"PriceList": offers}).encode())
+    found = [each.event for each in records_of(given, format_of(given), NOW_MS)]
+    assert {each.match["instance_type"]: each.gpus or 0 for each in found} == types
+    assert given.offers.total().reasons == {"unlisted_instance": 1}
+
+
+@pytest.mark.parametrize(
+    ("description", "usage", "sku"),
+    [
+        ("Nvidia H100 80GB Mega GPU running in Americas", "OnDemand", "H100-MEGA.r"),
+        ("Nvidia H100 80GB Plus GPU running in Americas", "OnDemand", "H100-MEGA.r"),
+        ("Nvidia H100 Mega 80GB GPU attached to Spot Preemptible VMs running in X", "Preemptible", "H100-MEGA.r.spot"),
+        ("H200 141GB GPU running in Americas", "OnDemand", "H200.r"),
+        ("A4 Nvidia B200 (1 gpu slice) running in Iowa", "OnDemand", "B200.r"),
+        ("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Iowa", "OnDemand", "B200.r.spot"),
+        ("Nvidia Tesla T4 GPU running in APAC", "OnDemand", "T4.r"),
+        ("Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in X", "OnDemand", ""),
+        ("Reserved Nvidia H100 80GB Mega GPU in Americas in Calendar Mode", "OnDemand", ""),
+        ("Commitment v1: A4 Nvidia B200 (1 gpu slice) in Iowa for 1 Year", "OnDemand", ""),
+        ("RTX 6000 96GB running in Iowa", "OnDemand", ""),
+    ],
+)  # fmt: skip
+def test_gpus_of_google_by_their_descriptions(description: str, usage: str, sku: str) -> None:
+    """Cyclenerd/google-cloud-pricing-cost-calculator#249: A3 Mega is `Mega` in one region and `Plus` in another."""
+    page = json.loads((HERE / "gcp.json").read_bytes())
+    plain = page["skus"][0]
+    other = plain | {"description": description, "serviceRegions": ["r"], "skuId": "another"}
+    other["category"] = plain["category"] | {"usageType": usage}
+    found, left_out = dollars(json.dumps({"skus": [plain, other]}).encode())
+    assert sorted(found.keys() - {"gcp.gpu.H100.us-central1", "gcp.gpu.H100.us-east4"}) == [
+        f"gcp.gpu.{each}" for each in (sku,) if each
+    ]
+    assert left_out == ({} if sku else {"unlisted_gpu": 1})

@@ -53,7 +53,7 @@ def test_a_meter_of_azure_that_has_ended_is_no_price() -> None:
 @pytest.mark.parametrize(
     "description",
     [
-        "A4 Nvidia B200 (1 gpu slice) running in Iowa",
+        "RTX 6000 96GB running in Iowa",
         "TpuV5e chip hour in Iowa",
         "NVIDIA RTX Pro 6000 running in Iowa",
     ],

@@ -26,6 +26,7 @@ FREE_RULES: Final[Mapping[str, str]] = {
     "capacity_block": "a capacity block: paid in advance, so that its hours are listed at $0; prices amortize makes a price of what was paid",
     "cloud_services": "Azure's Cloud Services",
     "commitment": "a reservation, savings plan, commitment or DevTest offer: what it covers stands in the bill",
+    "copied": "an attempt of a run lists it again, as it was in an earlier one",
     "dedicated": "of dedicated hosts or tenancy",
     "drivers": "a driver that was not submitted as a job; include_drivers meters it",
     "empty": "it holds nothing yet",

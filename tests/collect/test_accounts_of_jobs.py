@@ -31,15 +31,25 @@ def test_jobs_of_ci(tmp_path: Path) -> None:
     hour_ms = 3_600_000
     labels = [["gpu-h100"], ["ubuntu-latest"], ["self-hosted", "gpu-a100-spot"], ["gpu-tools"], ["build-a64"]]
     jobs = [github_job(at, 1, "completed", CREATED_MS, labels=each) for at, each in enumerate(labels, 1)]
+    old = github_job(8, 1, "completed", CREATED_MS - 40 * 24 * hour_ms)
     world.server.runs = [
-        github_run(1, [*jobs, {"id": "x"}], CREATED_MS, CREATED_MS),
+        github_run(
+            1, [*jobs, jobs[0] | {"id": 9, "run_attempt": 2}, old, {"id": "x"}], CREATED_MS, CREATED_MS
+        ),
         {"id": "x", "created_at": text(CREATED_MS), "jobs": []},
     ]
     try:
         found = accounted(world.collector(), CREATED_MS + hour_ms)
     finally:
         world.close()
-    assert counted(found) == {"metered": 1, "without_gpus": 3, "unlisted_label": 1, "malformed": 2}
+    assert counted(found) == {
+        "metered": 1,
+        "without_gpus": 3,
+        "unlisted_label": 1,
+        "malformed": 2,
+        "copied": 1,
+        "before_since": 1,
+    }
     assert "gpu-a100-spot" in str(found)
 
 

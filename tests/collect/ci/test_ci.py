@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streams.accounts.account import EntryClass
 from streams.ci.jobs import CiGpus, events_of
 from streams.clock import ManualClock
 from streams.collect.ci_api import CiApi
@@ -229,3 +230,39 @@ def test_runs_that_did_not_change_are_not_asked_for_again(server: CiServer, tmp_
     server.runs[0]["updated_at"] = text(NOW_MS)
     events, _ = polled(found, last.position, NOW_MS + 2 * 3_600_000)
     assert len(events) == 3
+
+
+def test_a_run_of_weeks_ago_that_is_run_again_is_found(server: CiServer, tmp_path: Path) -> None:
+    """It keeps its time of creation, for 30 days (Team-Commonly/commonly#1216, tenstorrent/tt-metal#31693)."""
+    day_ms = 86_400_000
+    old_ms = T0_MS - 19 * day_ms
+    again = github_job(2, 7, "completed", T0_MS + 10 * day_ms, run_attempt=2)
+    server.runs = [
+        github_run(7, [github_job(1, 7, "completed", old_ms)], old_ms, old_ms),
+        github_run(8, [github_job(9, 8, "completed", old_ms)], old_ms, old_ms),
+    ]
+    found = collector("github", server, tmp_path, since=text(T0_MS))
+    events, last = polled(found)
+    assert (events, last.account.counts) == ([], {})
+    server.runs[0]["jobs"].append(again)
+    server.runs[0]["updated_at"] = again["completed_at"]
+    events, last = polled(found, last.position, T0_MS + 10 * day_ms + 6 * MINUTE_MS)
+    assert {each["id"].split(".")[0] for each in events} == {"2"}
+    assert last.account.reasons == {"before_since": 1}
+    asked = len(server.asked)
+    events, last = polled(found, last.position, T0_MS + 10 * day_ms + 30 * MINUTE_MS)
+    assert (events, len(server.asked) - asked) == ([], 1), "the next look back is hours later"
+    span = collector("github", server, tmp_path, since=text(T0_MS), until=text(T0_MS + 11 * day_ms))
+    assert polled(span, None, T0_MS + 12 * day_ms)[0] == []
+
+
+def test_a_job_that_a_later_attempt_lists_again_counts_once(server: CiServer, tmp_path: Path) -> None:
+    """Of a run whose failed jobs are run again (r-universe-org/help#607)."""
+    done, failed = (github_job(number, 7, "completed", T0_MS, name=f"m ({number})") for number in (1, 2))
+    failed |= {"conclusion": "failure", "runner_name": "gpu-02"}
+    copied = done | {"id": 3, "run_attempt": 2}
+    again = github_job(4, 7, "completed", T0_MS + 10 * MINUTE_MS, name="m (2)", run_attempt=2)
+    server.runs = [github_run(7, [copied, again, done, failed], T0_MS, T0_MS + 20 * MINUTE_MS)]
+    events, last = polled(collector("github", server, tmp_path, since=text(T0_MS)))
+    assert {each["id"].split(".")[0] for each in events} == {"1", "2", "4"}
+    assert last.account.counts == {(EntryClass.METERED, ""): 3, (EntryClass.FREE, "copied"): 1}

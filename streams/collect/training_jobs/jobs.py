@@ -52,7 +52,7 @@ class TrainingJob(NamedTuple):
     kept_ms: tuple[int, int] | None = (
         None  # from when to when its instances were kept, and paid, after its end
     )
-    kept_open_s: int = 0  # for how long they have been kept so far
+    kept_open: str = ""  # how they are kept, where it is not known from when to when
     state: str = ""  #: `running`, or `ended`, whatever times are said; empty: neither is known
 
 

@@ -77,9 +77,9 @@ class TrainingJobReader(WithoutHeader):
 
 def _odd(job: TrainingJob) -> tuple[str, str] | None:
     """What of a metered job is paid by nobody, or billed otherwise: the reason, and its words."""
-    if job.kept_open_s:
+    if job.kept_open:
         return "warm_pool", (
-            f"{job.job_id}: its instances have been kept for {job.kept_open_s} s, which is not metered before they are gone or "
+            f"{job.job_id}: its instances {job.kept_open}, which is not metered before they are gone or "
             "used again; read the job again then"
         )
     billed = job.final_labels.get("billable_s", "")

@@ -176,6 +176,43 @@ def test_a_warm_pool_that_is_still_kept_is_said_with_its_seconds(tmp_path: Path)
     }
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({"WarmPoolStatus": {"Status": "Available"}}, True),
+        ({"WarmPoolStatus": {"Status": "Terminated"}}, True),
+        ({"WarmPoolStatus": {"Status": "InUse"}}, False),
+        ({"WarmPoolStatus": {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 0}}, False),
+        ({"Keep": 1800}, True),
+        ({"Keep": 1800, "TrainingJobStatus": "InProgress"}, False),
+        ({}, False),
+    ],
+)
+def test_a_warm_pool_of_unknown_length_is_said(
+    changes: dict[str, Any], is_said: bool, tmp_path: Path
+) -> None:
+    """SageMaker leaves the seconds out while it does not know them; they are paid all the same."""
+    job = json.loads(document(**{name: value for name, value in changes.items() if name != "Keep"}))
+    if "Keep" in changes:
+        job["ResourceConfig"]["KeepAlivePeriodInSeconds"] = changes["Keep"]
+    found = read("sagemaker", tmp_path, json.dumps(job).encode())
+    assert found.account.reasons.get("warm_pool", 0) == is_said
+
+
+@pytest.mark.parametrize(
+    ("strategy", "purchase"), [("SPOT", "spot"), ("LOW_COST", "spot"), ("FLEX_START", "on_demand")]
+)
+def test_spot_capacity_of_vertex_has_two_words(strategy: str, purchase: str, tmp_path: Path) -> None:
+    pool = {"machineSpec": {"machineType": "a3-highgpu-8g"}, "replicaCount": "1"}
+    job = {
+        "name": "projects/1/locations/us-central1/customJobs/9", "state": "JOB_STATE_SUCCEEDED",
+        "createTime": "2026-06-01T10:00:00Z", "startTime": "2026-06-01T10:05:00Z", "endTime": "2026-06-01T11:05:00Z",
+        "jobSpec": {"workerPoolSpecs": [pool], "scheduling": {"strategy": strategy}},
+    }  # fmt: skip
+    found = read("vertex", tmp_path, json.dumps(job).encode())
+    assert found.events[0]["purchase"] == purchase
+
+
 def test_a_public_report_of_warm_pools_and_training_plans(tmp_path: Path) -> None:
     found = read("sagemaker", tmp_path, (source_case("14-sagemaker-warmpool") / "jobs.json").read_bytes())
     assert gpu_seconds(found, "warm") == 8 * 3600

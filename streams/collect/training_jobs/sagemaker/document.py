@@ -17,6 +17,7 @@ LISTS: Final = ("TrainingJobs",)
 _HOLD: Final = frozenset({"Downloading", "DownloadingTrainingImage", "Training", "Uploading"})
 #: States of a warm pool whose time grows no more.
 _POOL_ENDED: Final = frozenset({"Terminated", "Reused"})
+_KEPT: Final = frozenset({"Available", *_POOL_ENDED})
 #: More than any pool may be kept: 28 days.
 _KEPT_S_MAX: Final = 28 * 86_400
 _ENDS: Final = frozenset({"Completed", "Failed", "Stopped"})
@@ -41,6 +42,7 @@ class _ResourceGroup(msgspec.Struct):
 class _Resources(_ResourceGroup):
     groups: list[_ResourceGroup] = msgspec.field(name="InstanceGroups", default_factory=list)
     plan: str | None = msgspec.field(name="TrainingPlanArn", default=None)
+    keep_s: int | None = msgspec.field(name="KeepAlivePeriodInSeconds", default=None)
 
 
 class _WarmPool(msgspec.Struct):
@@ -90,7 +92,7 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
         dimensions["experiment"] = dimensions.get("experiment") or found.experiment.name
     groups = found.resources.groups or [found.resources]
     bought = "reserved" if found.resources.plan else "on_demand"
-    kept_ms, kept_open_s = _kept(found)
+    kept_ms, kept_open = _kept(found)
     return TrainingJob(
         job_id=found.name,
         steps=_steps(found),
@@ -106,25 +108,28 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
         final_labels={} if found.billable_s is None else {"billable_s": str(found.billable_s)},
         kept_ms=kept_ms,
         state="ended" if found.status in _ENDS else "",
-        kept_open_s=kept_open_s,
+        kept_open=kept_open,
     )
 
 
-def _kept(found: _Description) -> tuple[tuple[int, int] | None, int]:
-    """Return from when to when a warm pool kept the instances; seconds instead where that is not over, or has no begin.
+def _kept(found: _Description) -> tuple[tuple[int, int] | None, str]:
+    """Return from when to when a warm pool kept the instances; how it keeps them instead, where that is not known.
 
     Raises:
         ValueError: It is longer than a pool can be.
     """
-    seconds = (found.warm_pool.billable_s if found.warm_pool else None) or 0
-    if found.warm_pool is None or not seconds:
-        return None, 0
-    if not 0 < seconds <= _KEPT_S_MAX:
-        raise ValueError(f"a warm pool that was kept for {seconds} s")
+    pool, keep_s = found.warm_pool or _WarmPool(), found.resources.keep_s or 0
+    if pool.billable_s is None:
+        is_kept = pool.status in _KEPT or (found.warm_pool is None and keep_s and found.status in _ENDS)
+        return None, "are, or were, kept for a time that the document does not have" if is_kept else ""
+    if not pool.billable_s:
+        return None, ""
+    if not 0 < pool.billable_s <= _KEPT_S_MAX:
+        raise ValueError(f"a warm pool that was kept for {pool.billable_s} s")
     ended_ms = time_ms(found.ended)
-    if found.warm_pool.status not in _POOL_ENDED or ended_ms is None:
-        return None, seconds
-    return (ended_ms, ended_ms + seconds * 1000), 0
+    if pool.status not in _POOL_ENDED or ended_ms is None:
+        return None, f"have been kept for {pool.billable_s} s"
+    return (ended_ms, ended_ms + pool.billable_s * 1000), ""
 
 
 def _steps(found: _Description) -> list[JobStep]:

@@ -20,6 +20,8 @@ _ENDS: Final = {
     "JOB_STATE_EXPIRED": ("failed", "timeout"),
 }
 _DEADLINE_EXCEEDED: Final = 4
+#: The former word, LOW_COST, is spot capacity, too.
+_SPOT: Final = ("SPOT", "LOW_COST")
 _RESERVED: Final = "SPECIFIC_RESERVATION"
 #: Google's names -> those of price lists; others are taken without NVIDIA_, TESLA_ and the memory.
 _GPU_TYPES: Final = {"NVIDIA_A100_80GB": "A100-80GB", "NVIDIA_H100_MEGA_80GB": "H100-MEGA"}
@@ -115,7 +117,7 @@ def _group(pool: _Pool) -> InstanceGroup:
 
 
 def _purchase(spec: _JobSpec) -> str:
-    if spec.scheduling is not None and spec.scheduling.strategy == "SPOT":
+    if spec.scheduling is not None and spec.scheduling.strategy in _SPOT:
         return "spot"
     affinities = (pool.machine.reservation for pool in spec.pools if pool.machine is not None)
     return (

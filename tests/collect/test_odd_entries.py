@@ -73,6 +73,15 @@ def test_another_accelerator_of_ray_is_named_and_read_where_the_options_say_what
     assert (started["gpu_count"], started["nodes"], started["gpu_type"]) == (4, {"n1": 4}, "TPU-V4")
 
 
+def test_a_dead_actor_of_ray_without_an_end_holds_nothing_for_ever(dashboard: Dashboard) -> None:
+    dead = actor(3, requiredResources={"GPU": 2.0}, state="DEAD", endTime=0)
+    read, events = ray(dashboard, answers([job("j1", 0)], [supervisor("j1", 1), dead]))
+    assert (read["malformed"], events) == (1, [])
+    dead |= {"startTime": 0}  # it was never placed
+    read, _ = ray(dashboard, answers([job("j1", 0)], [supervisor("j1", 1), dead]))
+    assert "malformed" not in read
+
+
 def test_what_runs_in_a_placement_group_of_ray_is_not_named_again(dashboard: Dashboard) -> None:
     inside = actor(
         3, requiredResources={"TPU_group_0_abc": 1.0, "bundle_group_abc": 0.001}, placementGroupId="g1"

@@ -311,7 +311,7 @@ def _job(raw: msgspec.Raw) -> RayJob:
 def _actor(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayActor:
     actor = msgspec.json.decode(raw, type=_WireActor)
     name = actor.name or ""
-    return RayActor(
+    found = RayActor(
         driver=actor.job_id,
         supervises=name.removeprefix(_SUPERVISOR) if name.startswith(_SUPERVISOR) else "",
         node=actor.address.nodeId,
@@ -320,6 +320,11 @@ def _actor(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayActor:
         start_ms=_time(actor.start_time),
         end_ms=_time(actor.end_time) if actor.state == "DEAD" else 0,
     )
+    if actor.state == "DEAD" and found.start_ms and found.gpu_milli and not found.end_ms:
+        raise ValueError(
+            f"an actor of job {visible(found.driver[:80])} is dead, and Ray does not say since when"
+        )
+    return found
 
 
 def _group(raw: msgspec.Raw, gpus: Mapping[str, float]) -> RayGroup | None:

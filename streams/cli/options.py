@@ -27,6 +27,16 @@ DataOption = Annotated[
         help="Directory of the embedded ClickHouse; without it, the configured server.",
     ),
 ]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=0,
+        max=65_535,
+        help="Port of the page and API, 0: any free one; without it, the setting web.port.",
+    ),
+]
 UrlOption = Annotated[
     str | None,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.cycles import collect_rarely
+from streams.cli.options import PortOption
 from streams.cli.reading import target_of
 from streams.cli.worker import exit_quietly_while_loading, settings_of_service
 from streams.errors import WrongUseError
@@ -24,10 +25,11 @@ def serve(
             "--read-only", help="Show a store at rest, e.g. of a replay: page, API and SQL; meter nothing."
         ),
     ] = False,
+    port: PortOption = None,
 ) -> None:
     """Take events over HTTP, keep them in a log on disk, and meter them; without Kafka."""
     exit_quietly_while_loading()
-    settings = settings_of_service(data)
+    settings = settings_of_service(data, port)
     if not settings.web.enabled:
         raise WrongUseError("serve takes events and shows the page over HTTP: set web.enabled = true")
     if read_only:

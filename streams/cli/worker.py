@@ -11,7 +11,7 @@ from types import FrameType
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.faults import DONE
-from streams.cli.options import DataOption, require_store
+from streams.cli.options import DataOption, PortOption, require_store
 from streams.config.load import former_names, load_settings
 from streams.config.settings import Settings
 from streams.log import configure_logging
@@ -19,10 +19,10 @@ from streams.log import configure_logging
 logger = logging.getLogger(__name__)
 
 
-def worker(data: DataOption = None) -> None:
+def worker(data: DataOption = None, port: PortOption = None) -> None:
     """Run a worker; up to kafka.partitions workers share the load."""
     exit_quietly_while_loading()
-    settings = settings_of_service(data)
+    settings = settings_of_service(data, port)
     from streams.worker.health.memory import share_arenas
 
     share_arenas()
@@ -35,14 +35,14 @@ def worker(data: DataOption = None) -> None:
     run_worker(settings)
 
 
-def settings_of_service(data: Path | None) -> Settings:
+def settings_of_service(data: Path | None, port: int | None) -> Settings:
     """The settings of what runs until it is stopped, its log configured: that has a line for each former name of a setting.
 
     Raises:
         SettingsError: One or more settings are invalid.
         EngineMissing: The store is a directory, and the embedded ClickHouse is not installed.
     """
-    settings = load_settings(os.environ, overrides={"clickhouse.data_dir": data})
+    settings = load_settings(os.environ, overrides={"clickhouse.data_dir": data, "web.port": port})
     require_store(settings)
     configure_logging(settings.log)
     for renamed, origin in former_names(os.environ):

@@ -255,7 +255,7 @@ def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:
     if fault.errno == errno.EADDRINUSE:
         return (
             f"web.port {settings.port} on {settings.bind} is taken by another process; "
-            "set web.port (TRAINFARE_WEB_PORT) to a free one, or 0 for any"
+            "name a free one by --port or web.port (TRAINFARE_WEB_PORT), or 0 for any"
         )
     reason = os.strerror(fault.errno) if fault.errno else str(fault)
     return f"cannot listen on {where}: {reason}; set web.bind and web.port to an address of this machine"

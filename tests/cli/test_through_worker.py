@@ -178,7 +178,8 @@ def test_a_bill_is_loaded_by_the_worker(data: Path, worker: Worker) -> None:
     assert (done.code, done.out) == (0, f"{bill}: loaded already, nothing changed\n"), done.err
     refused = trainfare("bills", "load", written(data.parent / "new.csv", line()), "--data", data, env=ASKING)
     assert refused.code == 2
-    assert "is loaded already, by bill.csv; --replace" in refused.one_line()
+    assert "is loaded already, by bill.csv" in refused.one_line()
+    assert "--replace puts it in its place" in refused.one_line()
 
 
 def test_an_upgrade_is_checked_through_the_worker(data: Path, worker: Worker) -> None:
@@ -195,9 +196,8 @@ def test_an_upgrade_is_checked_through_the_worker(data: Path, worker: Worker) ->
 
 def test_another_worker_on_the_same_port_says_so(data: Path, worker: Worker, tmp_path: Path) -> None:
     port = worker.url.rpartition(":")[2]
-    done = trainfare(
-        "worker", "--data", tmp_path / "other", env={**ENV, "TRAINFARE_WEB_PORT": port}, cwd=tmp_path
-    )
+    # The command line comes before the environment, whose port is any that is free.
+    done = trainfare("worker", "--data", tmp_path / "other", "--port", port, env=ENV, cwd=tmp_path)
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith(f"trainfare: web.port {port} on 127.0.0.1 is taken")
     assert "Traceback" not in done.err

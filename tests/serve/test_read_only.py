@@ -66,8 +66,8 @@ def test_a_store_at_rest_is_served(data: Path, tmp_path: Path) -> None:
     log = tmp_path / "serve.log"
     process = FORKER.start(
         "streams.cli.main:main",
-        *("serve", "--data", str(data), "--read-only"),
-        env={**without_settings(), "TRAINFARE_WEB_PORT": str(port)},
+        *("serve", "--data", str(data), "--read-only", "--port", str(port)),
+        env=without_settings(),
         cwd=ROOT,
         out=log,
         err=log,

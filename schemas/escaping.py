@@ -35,6 +35,11 @@ def utf8_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can have the text: half of a surrogate pair it cannot."""
+    return text.isascii() or utf8_text(text) == text
+
+
 def _is_seen(each: str) -> bool:
     return each.isprintable() and each not in _BLANK
 

@@ -10,6 +10,7 @@ from sinks.query.team_rows import (
     BEHIND_VIEWS,
     COMMON,
     FILTERS,
+    IN_ORDER,
     OF_USERS,
     OWN_JOBS,
     VIEWS,
@@ -19,8 +20,9 @@ from sinks.query.team_rows import (
 _QUOTED: Final = str.maketrans({"\\": "\\\\", "`": "\\`"})
 #: Names are for all users at once: whoever has no policy of its own still sees what it saw.
 _ALL: Final = "trainfare_all"
-#: Which the user cannot change; a policy holds before any condition of a statement, and needs no more.
-SETTINGS: Final = {"readonly": "1", "final": "1"}
+#: Which the user cannot change. A policy holds before any condition of a statement, but not before an index: `indexHint` and EXPLAIN
+#: then tell between which names of others one's own rows lie.
+SETTINGS: Final = {"readonly": "1", "final": "1", **IN_ORDER}
 
 
 def readable() -> list[str]:

@@ -94,7 +94,7 @@ BEHIND_VIEWS: Final = _SHOWN_AS_KEYS | _EMPTY
 READABLE: Final = FILTERS.keys() | COMMON | VIEWS
 #: A plan as it is written, its filters in this order. Otherwise a condition of the statement may be tried on rows of others before
 #: the filter, be it on the ends of index granules alone, and tell of them by an error.
-_IN_ORDER: Final[Mapping[str, str]] = dict.fromkeys(
+IN_ORDER: Final[Mapping[str, str]] = dict.fromkeys(
     (
         "query_plan_enable_optimizations",
         "query_plan_optimize_prewhere",
@@ -173,7 +173,7 @@ class TeamBound(NamedTuple):
 
     def settings_of_users(self) -> dict[str, str]:
         """The same for a statement that may try what it wants."""
-        return {**self._settings((), OF_USERS), **_IN_ORDER}
+        return {**self._settings((), OF_USERS), **IN_ORDER}
 
     def check_tables(self, names: Collection[str], *, is_own: bool = False) -> None:
         """Check that a statement names nothing else; `is_own`: it is the product's.

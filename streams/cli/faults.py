@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from schemas.escaping import visible
+from schemas.escaping import is_utf8, visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.errors import FaultsError, SqlSyntaxError, TrainfareError, WrongUseError
 
@@ -58,6 +58,8 @@ def described(fault: Exception) -> tuple[int, list[str]]:
         ]
     if isinstance(fault, OSError) and fault.filename is not None:
         return FAILED, [f"{fault.filename}: {fault.strerror}"]
+    if (wrong := next((each for each in sys.argv[1:] if not is_utf8(each)), None)) is not None:
+        return WRONG_USE, [f"{wrong}: this argument is no text in UTF-8"]
     return FAILED, [f"internal fault: {type(fault).__name__}: {fault}; {DEBUG_VARIABLE}=1 shows where"]
 
 

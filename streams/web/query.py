@@ -17,6 +17,7 @@ from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
 from streams.web.received_body import received_body
+from streams.web.request_body import decoded
 
 _JSON_TYPE: Final = "application/json"
 #: Time limit of sending a result, whatever its size.
@@ -77,8 +78,8 @@ async def _send(answer: Answered, response: web.StreamResponse) -> None:
 
 def _parsed(data: bytes) -> _Body:
     try:
-        body = msgspec.json.decode(data, type=_Body)
-    except msgspec.DecodeError as fault:
+        body = decoded(data, _Body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
         raise ApiError(400, f'expected {{"sql": "...", "parameters": {{...}}}}: {fault}') from fault
     if len(body.sql.encode()) > TEXT_MAX_BYTES:
         raise ApiError(413, f"the query is larger than {TEXT_MAX_BYTES} bytes", "query_too_large")

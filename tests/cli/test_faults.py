@@ -76,3 +76,16 @@ def test_a_directory_that_was_removed_under_the_shell_is_named(
     assert capsys.readouterr().err == (
         "trainfare: the current directory was removed; change to one that exists, and run the same command again\n"
     )
+
+
+def test_an_argument_of_no_utf8_is_wrong_use_and_no_fault_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise TypeError("str is not valid UTF-8: surrogates not allowed")
+
+    monkeypatch.setattr("sys.argv", ["trainfare", "jobs", "--team", "\udcff"])
+    assert guarded(command) == 2
+    assert capsys.readouterr().err == "trainfare: \\udcff: this argument is no text in UTF-8\n"
+    monkeypatch.setattr("sys.argv", ["trainfare", "jobs", "--team", "ö"])
+    assert guarded(command) == 1

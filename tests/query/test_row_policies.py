@@ -6,8 +6,10 @@ The embedded engine has no place to keep users, but takes one with its policies 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
@@ -19,10 +21,31 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.query.row_policies import SETTINGS, conditions, readable, statements
 from sinks.query.team_rows import BEHIND_VIEWS, FILTERS, VIEWS
 from sinks.target import Embedded
-from tests.web.marked_store import MARKER, NUMBER, OTHER, OWN
-from tests.web.test_rows_by_team import ORACLES
+from tests.web import test_rows_by_team_attacks as attacks
+from tests.web import test_rows_by_team_values as values
+from tests.web.marked_store import MARKER, NUMBER, OTHER, OTHER_ALERT, OTHER_JOB, OWN
+from tests.web.test_rows_by_team import ORACLES, SNEAKING
+from tests.web.test_rows_by_team_generated import SEED, TRIED, statement
 
 _DATABASE: Final = "trainfare"
+#: The columns by which rows of both teams lie beside each other in one granule.
+KEYS: Final = {
+    "jobs": "job_id",
+    "job_minutes": "job_id",
+    "attempts": "job_id",
+    "alerts": "alert_id",
+    "budget_use": "budget",
+}
+#: Ways to ask an index: it knows the first and last name of a granule, whosever rows they are.
+OF_INDEXES: Final = (
+    "SELECT count() FROM {table} WHERE indexHint({key} >= '{name}')",
+    "SELECT count() FROM {table} FINAL WHERE indexHint({key} > '{name}') OR {key} = ''",
+    "EXPLAIN ESTIMATE SELECT * FROM {table} WHERE {key} >= '{name}'",
+    "EXPLAIN indexes = 1 SELECT * FROM {table} WHERE {key} >= '{name}'",
+    "EXPLAIN indexes = 1, json = 1 SELECT * FROM {table} WHERE startsWith({key}, '{name}')",
+    "SELECT * FROM (EXPLAIN indexes = 1 SELECT * FROM {table} WHERE {key} IN ('{name}'))",
+)
+_GENERATED: Final = 300
 _CHILD: Final = """
 import json, sys
 import chdb
@@ -37,14 +60,14 @@ for sql in json.load(sys.stdin):
 """
 
 
-def users_file(folder: Path, teams: tuple[str, ...]) -> Path:
+def users_file(folder: Path, teams: tuple[str, ...], settings: Mapping[str, str]) -> Path:
     """The configuration of an engine whose one user is bound to teams."""
     grants = "".join(f"<query>GRANT SELECT ON {_DATABASE}.{name}</query>" for name in readable())
     filters = "".join(
         f"<{name}><filter>{escape(each)}</filter></{name}>"
         for name, each in conditions(_DATABASE, teams).items()
     )
-    profiles = "".join(f"<{name}>{value}</{name}>" for name, value in SETTINGS.items())
+    profiles = "".join(f"<{name}>{value}</{name}>" for name, value in settings.items())
     (folder / "users.xml").write_text(
         f"<clickhouse><profiles><default>{profiles}</default></profiles><quotas><default/></quotas><users><default>"
         "<password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>"
@@ -55,10 +78,16 @@ def users_file(folder: Path, teams: tuple[str, ...]) -> Path:
     return config
 
 
-def said(folder: Path, engine: Path, teams: tuple[str, ...], asked: list[str]) -> list[str]:
-    """What that user is answered."""
-    config = users_file(folder, teams)
-    command = [sys.executable, "-c", _CHILD, f"{engine}?config-file={config}"]
+def said(
+    folder: Path,
+    engine: Path,
+    teams: tuple[str, ...],
+    asked: list[str],
+    settings: Mapping[str, str] = SETTINGS,
+) -> list[str]:
+    """What that user is answered; without teams: what the engine's own user is."""
+    config = f"?config-file={users_file(folder, teams, settings)}" if teams else ""
+    command = [sys.executable, "-c", _CHILD, f"{engine}{config}"]
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, check=False, timeout=300, cwd=folder
     )
@@ -117,6 +146,53 @@ def test_no_condition_is_tried_on_rows_of_others(engine: Path, tmp_path: Path) -
     for sql, each in zip(ORACLES, said(tmp_path, engine, (OWN,), [*ORACLES]), strict=True):
         assert not each.startswith("failed"), (sql, each)
         assert MARKER not in each, (sql, each)
+
+
+def test_no_hostile_statement_tells_of_others(engine: Path, tmp_path: Path) -> None:
+    """Those that the worker is asked, and which a server would answer by its policies alone."""
+    chance = random.Random(SEED)
+    generated = [statement(chance) for _ in range(_GENERATED)]
+    asked = [*SNEAKING, *attacks.STATEMENTS, *values.STATEMENTS, *generated]
+    asked.remove("SHOW FUNCTIONS")  # the engine's own documentation has such numbers
+    found = said(tmp_path, engine, (OWN,), asked)
+    answered = 0
+    for sql, each in zip(asked, found, strict=True):
+        literals = [word for word in (OTHER, OTHER_JOB, OTHER_ALERT, MARKER, str(NUMBER)) if word in sql]
+        assert not values.tells(each.encode(), sql, *literals), (sql, each)
+        assert sql not in generated or not any(tried.decode() in each for tried in TRIED), (sql, each)
+        answered += not each.startswith("failed")
+    assert answered > len(asked) // 4
+
+
+def test_no_table_of_the_engine_tells_of_others(engine: Path, tmp_path: Path) -> None:
+    listed = said(tmp_path, engine, (), ["SELECT name FROM system.tables WHERE database = 'system'"])[0]
+    asked = [f"SELECT * FROM system.`{json.loads(each)[0]}` LIMIT 10000" for each in listed.splitlines()]
+    assert len(asked) > 50
+    found = said(tmp_path, engine, (OWN,), asked)
+    for sql, each in zip(asked, found, strict=True):
+        assert MARKER not in each, (sql, each)
+    assert any(not each.startswith("failed") for each in found)
+
+
+def told_by_indexes(folder: Path, engine: Path, settings: Mapping[str, str]) -> list[str]:
+    """Ways that answer otherwise of a name that another team has than of one that nobody has."""
+    ways = [
+        way.replace("{table}", table).replace("{key}", key)
+        for way in OF_INDEXES
+        for table, key in KEYS.items()
+    ]
+    of_theirs, of_nobody = MARKER[:3], "zzz"
+    found = [
+        [each.replace(name, "") for each in said(folder, engine, (OWN,), [way.replace("{name}", name) for way in ways], settings)]
+        for name in (of_theirs, of_nobody)
+    ]  # fmt: skip
+    return [way for way, *both in zip(ways, *found, strict=True) if both[0] != both[1]]
+
+
+def test_no_index_tells_which_names_others_have(engine: Path, tmp_path: Path) -> None:
+    """With the engine's own settings they do: the user has none of these to set."""
+    assert told_by_indexes(tmp_path, engine, SETTINGS) == []
+    assert len(told_by_indexes(tmp_path, engine, {"readonly": "1", "final": "1"})) > len(KEYS)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class People:
         """
         granted = self.roles.of(groups) if len(groups) <= GROUPS_MAX else None
         # What is no plain name is shown by its hash: it goes into records, and into logs.
-        shown = name if PERSON_FORM.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:32]
+        shown = name if PERSON_FORM.fullmatch(name) else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         if granted is None:
             raise ApiError(
                 403,

@@ -241,4 +241,8 @@ def test_no_header_makes_a_fault(tmp_path: Path) -> None:
 
 
 def _raw(*lines: str) -> bytes:
-    return "\r\n".join(lines).encode("utf-8", "surrogateescape") + b"\r\n\r\n" + (b"{}" if "Content-Length: 2" in lines else b"")
+    return (
+        "\r\n".join(lines).encode("utf-8", "surrogateescape")
+        + b"\r\n\r\n"
+        + (b"{}" if "Content-Length: 2" in lines else b"")
+    )

@@ -27,9 +27,9 @@ from streams.web.errors import ApiError
 from streams.web.parameters import parameters
 from streams.web.scopes import Scope
 from streams.web.security import RequestGuard
-from streams.web.sign_in.people import PERSON_COOKIE, People, groups_of
+from streams.web.sign_in.people import PERSON_COOKIE, People, groups_of, is_own_page
 from streams.web.sign_in.recheck import SessionRecheck
-from streams.web.sign_in.sessions import Person, SignInError
+from streams.web.sign_in.sessions import Person, PersonSession, SignInError
 
 if TYPE_CHECKING:
     from streams.web.sign_in.provider import Provider
@@ -165,9 +165,12 @@ class SignInEndpoint:
                 given["code"], pending.verifier, self._redirect, pending.nonce, wall_ms // 1_000
             )
             person = self._person(people, claims)
+            former = self._session(request)
             cookie = people.sessions.begin(person, wall_ms + people.session_ms, wall_ms, renewal)
         except (SignInError, ApiError) as fault:
             raise self._refused(request, fault.code, str(fault)) from fault
+        if former is not None:  # whoever had this browser's cookie, and the rights it had, are out
+            self._end(former)
         self._used[pending.state] = None
         if len(self._used) > _USED_MAX:
             self._used.popitem(last=False)
@@ -188,16 +191,30 @@ class SignInEndpoint:
         raise leave
 
     async def end(self, request: web.Request) -> web.Response:
-        """Sign out of this worker; the provider's own session goes on."""
+        """Sign out of this worker; the provider's own session goes on.
+
+        Raises:
+            ApiError: Another page than the worker's own asks.
+        """
         parameters(request, set())
-        people = self._people
-        if people is not None:
-            found = people.sessions.of(request.cookies.get(PERSON_COOKIE, ""), self._wall_ms())
-            if found is not None:
-                people.sessions.end(found.hashed)
+        found = self._session(request)
+        if found is not None:
+            if not is_own_page(request.headers):
+                raise ApiError(403, "the page signs out, and no other page or program does", "origin_refused")
+            self._end(found)
         response = json_answer({"signed_out": True})
         response.del_cookie(PERSON_COOKIE, path="/")
         return response
+
+    def _session(self, request: web.Request) -> PersonSession | None:
+        """The session of this browser's cookie, if it goes on."""
+        if self._people is None:
+            return None
+        return self._people.sessions.of(request.cookies.get(PERSON_COOKIE, ""), self._wall_ms())
+
+    def _end(self, session: PersonSession) -> None:
+        if self._people is not None:
+            self._people.sessions.end(session.hashed)
 
     @property
     def _redirect(self) -> str:

@@ -97,7 +97,11 @@ class People:
         """
         granted = self.roles.of(groups) if len(groups) <= GROUPS_MAX else None
         # What is no plain name is shown by its hash: it goes into records, and into logs.
-        shown = name if PERSON_FORM.fullmatch(name) else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        shown = (
+            name
+            if PERSON_FORM.fullmatch(name)
+            else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        )
         if granted is None:
             raise ApiError(
                 403,
@@ -142,14 +146,17 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> list[str]:
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
-def _from_own_page(caller: Caller, headers: Mapping[str, str]) -> Caller:
-    """A browser adds what proves a person to requests of others' pages, too: only the worker's own may do more than read."""
+def is_own_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of this worker asks; a browser adds a cookie to requests of others' pages, too."""
     if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-        is_own = False
-    else:
-        origin = headers.get("Origin")
-        is_own = "Sec-Fetch-Site" in headers if origin is None else _is_of(origin, headers.get("Host", ""))
-    return caller if is_own else caller.only(frozenset({Scope.READ}))
+        return False
+    origin = headers.get("Origin")
+    return "Sec-Fetch-Site" in headers if origin is None else _is_of(origin, headers.get("Host", ""))
+
+
+def _from_own_page(caller: Caller, headers: Mapping[str, str]) -> Caller:
+    """What proves a person does more than read for the worker's own page alone."""
+    return caller if is_own_page(headers) else caller.only(frozenset({Scope.READ}))
 
 
 def _is_of(origin: str, host: str) -> bool:

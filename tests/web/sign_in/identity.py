@@ -17,6 +17,7 @@ from aiohttp import web
 from joserfc import jwk, jwt
 
 from streams.config.serving import SignInSettings
+from streams.web.record_log import RecordLog
 from tests.web.serving import WALL_MS, Client, serving
 
 CLIENT_ID = "trainfare-of-tests"
@@ -205,6 +206,10 @@ class Browser:
         authorize = await self.begun(to)
         return await self.back(self.identity.code(authorize), state_of(authorize))
 
+    async def sign_out(self) -> int:
+        """Sign out as the page does."""
+        return (await self.ask("/api/v1/sign_out", "POST", headers={"Origin": self.url})).status
+
     async def status(self, path: str = READ) -> int:
         return (await self.ask(path)).status
 
@@ -215,7 +220,12 @@ def state_of(authorize: str) -> str:
 
 @asynccontextmanager
 async def signing_in(
-    folder: Path, clock: Callable[[], int] | None = None, *, public_url: str = PUBLIC, **settings: Any
+    folder: Path,
+    clock: Callable[[], int] | None = None,
+    *,
+    public_url: str = PUBLIC,
+    log: RecordLog | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[Browser, Identity, Client]]:
     """A worker at which people sign in by a provider, and a browser."""
     roles, identity = folder / "roles.toml", Identity()
@@ -231,7 +241,9 @@ async def signing_in(
                 **settings,
             }
         )
-        async with serving(None, sign_in=sign_in, clock=clock, public_url=public_url) as client:
+        async with serving(
+            None, sign_in=sign_in, clock=clock, public_url=public_url, controls=log, events=log
+        ) as client:
             browser = Browser(client, identity)
             async with browser.session:
                 yield browser, identity, client

@@ -154,7 +154,9 @@ def test_login_expiry_logout_a_change_of_groups_and_new_keys(
                     assert await person.who() == (200, ["read"])
                     # The address by which it came back is good once.
                     assert await person.go(person.back) == f"{public}/#sign-in-state"
-                    async with person.session.post(f"{public}/api/v1/sign_out") as answer:
+                    async with person.session.post(
+                        f"{public}/api/v1/sign_out", headers={"Origin": public}
+                    ) as answer:
                         assert answer.status == 200
                     assert (await person.who())[0] == 401
                     groups.write_text('["on-call"]')

@@ -230,7 +230,7 @@ def test_a_session_that_was_signed_out_meanwhile_stays_so(tmp_path: Path) -> Non
             sessions = ada.sessions
             ada.now_ms[0] += RECHECK_MS
             (due,) = sessions.due(ada.now_ms[0])
-            assert (await ada.browser.ask("/api/v1/sign_out", "POST")).status == 200
+            assert (await ada.browser.sign_out()) == 200
             sessions.vouched(due.hashed, due.person.granted, due.renewal, ada.now_ms[0])
             sessions.not_answered(due.hashed, ada.now_ms[0])
             assert len(sessions) == 0

@@ -46,7 +46,7 @@ def test_a_person_signs_in_is_named_and_signs_out(tmp_path: Path) -> None:
             assert who["session_until_ms"] == WALL_MS + 43_200_000
             state = await (await browser.ask("/api/v1/sign_in")).json()
             assert state["name"] == "ada@example.com"
-            assert (await browser.ask("/api/v1/sign_out", "POST")).status == 200
+            assert (await browser.sign_out()) == 200
             assert await browser.status() == 401
 
     asyncio.run(go())

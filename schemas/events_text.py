@@ -192,7 +192,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `operator` | `owner`, `comment` | names [who gets alerts](messages.md#operators) about `prices`, `sources` or `nodes`, the record's name |
 | `source` | `polls`, `entries`, `examples`, `standing` | says [what became of all that a source was read for](sources.md#all-sources) |
 | `token` | `hash`, `scopes`, `teams`, `owners`, `sources`, `job_prefixes`, `topics`, `expires_ms`, `former_hash`, `former_until_ms`, `revoked`, `person`, `comment` | issues [an access token](company.md#tokens), or ends it; written by `trainfare tokens create` |
-| `request` | `control`, `until_ms`, `confirmed_by`, `person`, `comment` | a control that [waits for a second person](company.md#two-persons); written by a worker, in force for nobody |
+| `request` | `control`, `until_ms`, `confirmed_by`, `person`, `subject`, `comment` | a control that [waits for a second person](company.md#two-persons); written by a worker, in force for nobody |
 | `deed` | `act`, `what`, `count` | puts on record [what was done beside such records](audit.md#audit-trail), or was refused: `prices`, `backfill`, `undo`, `repair`, `refused`; in force for nobody |
 
 A `source` has no other fields than these: `entries` are numbers by `metered`, `free/RULE` and `not_understood/REASON`, summed over `polls` polls; `examples` a text by reason; `standing` the reasons that stand now; 64 of

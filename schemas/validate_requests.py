@@ -12,7 +12,7 @@ from schemas.refusal import refuse, refuse_missing, refuse_unknown
 
 REQUEST: Final = "request"
 KEY_PREFIX: Final = b"request/"
-_FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment", "person"})
+_FIELDS: Final = frozenset({"control", "by", "until_ms", "confirmed_by", "comment", "person", "subject"})
 _DIGITS: Final = 24
 
 
@@ -31,6 +31,8 @@ class WaitingRequest(NamedTuple):
     until_ms: int
     confirmed_by: str
     person: str = ""  # who has asked, where `by` is a token of somebody
+    subject: str = ""  # a hash of what the identity provider knows a person by, who asked: names change
+    asked_ms: int = 0
 
     @property
     def digest(self) -> str:
@@ -52,8 +54,15 @@ def waiting_request(event: ControlEvent) -> WaitingRequest:
     """The request of a checked record."""
     value: Mapping[str, Any] = event.value
     return WaitingRequest(
-        event.name, value["control"], value["by"], value["until_ms"], value.get("confirmed_by", ""), value.get("person", "")
-    )  # fmt: skip
+        event.name,
+        value["control"],
+        value["by"],
+        value["until_ms"],
+        value.get("confirmed_by", ""),
+        value.get("person", ""),
+        value.get("subject", ""),
+        event.time_ms,
+    )
 
 
 def are_actions_confirmed(requests: Mapping[bytes, ControlEvent]) -> bool:
@@ -79,5 +88,6 @@ def check_request(value: Mapping[str, object]) -> None:
         refuse_missing("until_ms", "ms since 1970 UTC")
     if not isinstance(value.get("confirmed_by", ""), str):
         refuse(Reason.wrong_type, "confirmed_by", "***", "who confirmed it")
-    if not isinstance(value.get("person", ""), str):
-        refuse(Reason.wrong_type, "person", "***", "who asked for it")
+    for field in ("person", "subject"):
+        if not isinstance(value.get(field, ""), str):
+            refuse(Reason.wrong_type, field, "***", "who asked for it")

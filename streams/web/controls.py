@@ -237,6 +237,7 @@ class ControlEndpoint:
             until_ms=found.until_ms,
             confirmed_by=caller.token,
             person=found.person,
+            subject=found.subject,
         )
 
     async def _confirm(self, found: WaitingRequest, caller: Caller) -> Mapping[str, Any]:
@@ -266,7 +267,9 @@ class ControlEndpoint:
             return await self.append(record, caller)
         if not caller.is_identity:
             return {**await self.append(record, caller), "second_person": SKIPPED}
-        request = request_record(whole, caller.token, self._wall_ms(), person=caller.person)
+        request = request_record(
+            whole, caller.token, self._wall_ms(), person=caller.person, subject=caller.subject
+        )
         written = await self.append(request, caller)
         return {
             **written,
@@ -285,7 +288,7 @@ class ControlEndpoint:
         _check_unbound(caller)
         waits = mode == LIVE and caller.is_identity
         record = request_record(
-            asked, caller.token, self._wall_ms(), confirmed_by="" if waits else caller.token, person=caller.person
+            asked, caller.token, self._wall_ms(), confirmed_by="" if waits else caller.token, person=caller.person, subject=caller.subject
         )  # fmt: skip
         written = await self.append(record, caller)
         if waits:

@@ -95,20 +95,50 @@ class PriceEndpoint:
     async def _ask(self, prices: Sequence[object], comment: str, caller: Caller) -> dict[str, str]:
         """Write a request for a second person."""
         control = {"kind": PRICES, "prices": prices, **({"comment": comment} if comment else {})}
-        record = request_record(control, caller.token, self._controls.now_ms(), person=caller.person)
+        record = request_record(
+            control, caller.token, self._controls.now_ms(), person=caller.person, subject=caller.subject
+        )
         return await self._controls.append(record, caller)
 
     async def _confirm(self, found: WaitingRequest, caller: Caller) -> dict[str, Any]:
         """Publish what another person has asked for.
 
         Raises:
-            ApiError: The caller may not, or Kafka did not take them.
+            ApiError: The caller may not, a price has moved since they were asked for, or Kafka did not take them.
         """
         if Scope.LIMIT not in caller.scopes or caller.is_bound(Scope.LIMIT):
             raise ApiError(403, f"prices need the scope `{Scope.LIMIT}` without a bound")
         events = self._events(found.control["prices"], PRICES_MAX, _BY_TWO)
+        if moved := self._moved(events, found.asked_ms):
+            raise ApiError(
+                409,
+                f"the price of {visible(moved)} has moved since this was asked for, so it is not what was looked at: ask anew",
+                "price_moved",
+            )
         comment = str(found.control.get("comment", ""))
         return await self._publish(events, caller, both(found, caller), comment)
+
+    def _moved(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]], asked_ms: int) -> str:
+        """The first SKU of which another price was published since; '': there is none.
+
+        What two persons agreed on for another instant is none: of a long list they confirm one part after another.
+        """
+        skus = {event.sku for event, _ in events}
+        _, since = self._known().prices_since(skus, asked_ms)
+        for event, _ in events:
+            for each in since:
+                is_there = each.effective_ms == event.effective_ms
+                if each.sku != event.sku or (is_there and _is_same(each, event)):
+                    continue
+                if is_there or not _is_of_two(each):
+                    return event.sku
+        return ""
+
+    def _known(self) -> ReferenceLog:
+        log = self._log()
+        if log is None:
+            raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
+        return log
 
     def _events(
         self, prices: object, at_most: int, begins: str = "web_"
@@ -137,9 +167,7 @@ class PriceEndpoint:
 
     def _jumps(self, events: Sequence[tuple[PriceEvent, OutgoingRecord]]) -> list[str]:
         """The SKUs that move too far from what is known of them: at the instant from which the price holds, now, or ever; a new one from all alike."""
-        log = self._log()
-        if log is None:
-            raise ApiError(503, "prices are read from the topic `prices`, which is not done yet", "starting")
+        log = self._known()
         now_ms = self._controls.now_ms()
         day_ago_ms = now_ms - DAY_MS
         book = log.book
@@ -186,10 +214,15 @@ def _of_yesterday(
 ) -> list[PriceEvent]:
     """From what a SKU has moved in a day: what two persons agreed on last, else what was known a day ago, else what came first."""
     own = [each for each in since if each.sku == event.sku]
-    if agreed := [each for each in own if each.source == SOURCE and each.id.startswith(_BY_TWO)]:
+    if agreed := [each for each in own if _is_of_two(each)]:
         return agreed[-1:]
     at = (event.effective_ms, day_ago_ms)
     return [each for at_ms in at if (each := book.revision(event.sku, at_ms)) is not None] or own[:1]
+
+
+def _is_of_two(price: PriceEvent) -> bool:
+    """Whether two persons have agreed on a price."""
+    return price.source == SOURCE and price.id.startswith(_BY_TWO)
 
 
 def _is_alike(one: PriceEvent, other: PriceEvent) -> bool:

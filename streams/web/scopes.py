@@ -77,6 +77,7 @@ class Caller:
     person: str = (
         ""  # whose its issued token is: a person, or the token of nobody by which it was issued; '': its own
     )
+    subject: str = ""  # of a person: a hash of what the identity provider, or proxy, knows them by
     hashed: str = field(default="", repr=False)  # of its issued token
     #: Scopes of a person that hold within teams alone.
     team_bounds: Mapping[Scope, frozenset[str]] = field(default_factory=dict, hash=False)

@@ -56,6 +56,7 @@ def request_record(
     until_ms: int | None = None,
     confirmed_by: str = "",
     person: str = "",
+    subject: str = "",
 ) -> ControlRecord:
     """The record that asks for a second person; asking again for the same is the same request. Of actions there is one."""
     name = ACTIONS if control.get("kind") == ACTIONS else digest_of([by, control])
@@ -71,8 +72,7 @@ def request_record(
     }
     if confirmed_by:
         value["confirmed_by"] = confirmed_by
-    if person:
-        value["person"] = person
+    value |= {name: each for name, each in (("person", person), ("subject", subject)) if each}
     return ControlRecord(f"{REQUEST}/{name}".encode(), msgspec.json.encode(value), REQUEST, name, value["id"])
 
 
@@ -112,7 +112,8 @@ def to_confirm(
             "not_second",
         )
     whose = whose_of(found.person, found.by)
-    if caller.token == found.by or caller.whose.casefold() == whose.casefold():
+    is_same = bool(found.subject) and caller.subject == found.subject
+    if is_same or caller.token == found.by or caller.whose.casefold() == whose.casefold():
         raise ApiError(
             403,
             "whoever asked for it does not confirm it: another person does (a token issued without --person is its issuer's)",

@@ -48,8 +48,9 @@ def issued(name: str, scopes: Sequence[str] = ("act", "limit"), **more: Any) -> 
 
 def asked(control: dict[str, Any], by: str, **more: Any) -> dict[bytes, ControlEvent]:
     """The record of a request."""
-    record = request_record(control, by, WALL_MS, **more)
-    event = decode("controls", record.value, (), WALL_MS)
+    at_ms = more.pop("at_ms", WALL_MS)
+    record = request_record(control, by, at_ms, **more)
+    event = decode("controls", record.value, (), at_ms)
     assert isinstance(event, ControlEvent), event
     return {record.key: event}
 

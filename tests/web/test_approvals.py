@@ -11,12 +11,12 @@ import pytest
 from schemas.change_tables import PROOF_HEADER
 from schemas.decode import decode
 from schemas.events import ControlEvent
-from schemas.validate_tokens import issued_token
+from schemas.validate_tokens import hash_of, issued_token
 from streams.notify.act_links import ActLinks, offer_of
 from streams.web.scopes import Caller
 from streams.web.token_records import token_record
 from tests.notify.scripted_sender import an_alert
-from tests.web.approvals import KEY, SILENCE, Kept, asked, bearer, id_of, issued, link_of, post
+from tests.web.approvals import KEY, SILENCE, Kept, asked, bearer, id_of, issued, link_of, post, text_of
 from tests.web.serving import WALL_MS, Client, served
 
 PATH = "/api/v1/approvals"
@@ -193,6 +193,45 @@ def test_a_link_that_confirms_acts_on_no_alert_and_the_other_way_round() -> None
     found, log = confirmed(requests, ("/api/v1/act", confirm, ""), ("/api/v1/act", alert, ""))
     assert [status for status, _ in found] == [401, 401]
     assert not log.records
+
+
+def test_what_has_ended_is_confirmed_by_nobody() -> None:
+    """A second earlier it is; a link has an end of its own, and the same one."""
+    ended, going_on = (asked(SILENCE, ADA, until_ms=WALL_MS + more_ms) for more_ms in (0, 1_000))
+    for body in ({"id": id_of(ended)}, {"link": link_of(ended, ends_ms=WALL_MS + 9_000)}):
+        ((status, found),), log = confirmed(ended, (PATH, body, "bob"))
+        assert (status, found["error"]["code"], log.records) == (404, "no_such_request", [])
+    ((status, _),), _ = confirmed(going_on, (PATH, {"id": id_of(going_on)}, "bob"))
+    assert status == 202
+
+
+def test_whoever_has_lost_the_scope_or_the_text_of_a_token_since_confirms_nothing() -> None:
+    """The token is what it is when it is shown: issued anew with less, or rotated, which leaves who asked in force."""
+    requests, less = asked(SILENCE, ADA), {**TOKENS, **issued("bob", ("read",), person="bob@example.com")}
+    rotated = {**TOKENS, **rotation_of("bob"), **rotation_of("ada")}
+    for filed, name, status in ((less, "bob", 403), (rotated, "bob", 401), (rotated, "bob, rotated", 202)):
+        log = Kept()
+
+        async def work(client: Client, name: str = name) -> int:
+            return (await post(client, PATH, {"id": id_of(requests)}, bearer(name)))[0]
+
+        assert served(None, work, wall_ms=WALL_MS, controls=log, filed=filed, requests=requests) == status
+        assert bool(log.records) == (status == 202)
+
+
+def rotation_of(name: str) -> dict[bytes, ControlEvent]:
+    """The record of a token after a rotation: its text is `text_of("NAME, rotated")`."""
+    key = f"token/{name}".encode()
+    change = {"name": name, "rotate": True, "hash": hash_of(text_of(f"{name}, rotated"))}
+    event = decode("controls", token_record(change, {key: TOKENS[key]}, "test", WALL_MS).value, (), WALL_MS)
+    assert isinstance(event, ControlEvent), event
+    return {key: event}
+
+
+def test_a_link_of_another_key_confirms_nothing() -> None:
+    requests = asked(SILENCE, ADA)
+    found, log = confirmed(requests, (PATH, {"link": link_of(requests)}, "bob"), key=KEY.swapcase())
+    assert ([status for status, _ in found], log.records) == ([401], [])
 
 
 def test_without_a_key_no_link_is_taken() -> None:

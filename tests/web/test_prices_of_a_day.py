@@ -96,6 +96,61 @@ def test_what_two_persons_agreed_on_is_where_the_next_step_begins() -> None:
     assert [log.ask(usd, WALL_MS + 2) for usd in ("31", "9")] == ["request", "deed"]
 
 
+def confirming(log: PriceLog, requests: dict[bytes, ControlEvent], at_ms: int) -> tuple[int, str]:
+    """The status and code of a confirmation, and nothing is written where it is refused."""
+    kept = Kept()
+
+    async def work(client: Client) -> tuple[int, str]:
+        status, found = await post(client, "/api/v1/approvals", {"id": id_of(requests)}, bearer("bob"))
+        return status, found.get("error", {}).get("code", "")
+
+    options = {
+        "wall_ms": at_ms,
+        "controls": kept,
+        "filed": TOKENS,
+        "prices": log.read(),
+        "requests": requests,
+    }
+    found = served(None, work, **options)
+    assert bool(kept.records) == (found[0] == 202)
+    for each in kept.records:
+        if each.topic == "prices":
+            log.add(each.value, at_ms)
+    return found
+
+
+def test_a_price_that_moves_while_another_waits_is_asked_for_anew() -> None:
+    log = PriceLog()
+    assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"
+    requests = asked({"kind": "prices", "prices": [price("10")]}, "token/ada")
+    assert log.ask("2.5", WALL_MS + 1) == "deed"  # what they look at now is 4 times, and was 10
+    assert confirming(log, requests, WALL_MS + 2) == (409, "price_moved")
+    assert log.ask("10", WALL_MS + 3) == "request"
+    # What was published before the request, and another SKU since, is not in its way.
+    log.add(
+        json.dumps({**price("7", "other"), "source": "cloud", "id": "c", "time_ms": WALL_MS}).encode(),
+        WALL_MS + 4,
+    )
+    anew = asked(
+        {"kind": "prices", "prices": [price("10"), price("8", "another")]}, "token/ada", at_ms=WALL_MS + 3
+    )
+    assert confirming(log, anew, WALL_MS + 5) == (202, "")
+    # It was written, and who did was not: the same can be confirmed again.
+    assert confirming(log, anew, WALL_MS + 6) == (202, "")
+
+
+def test_parts_of_a_long_list_are_confirmed_one_after_another() -> None:
+    log = PriceLog()
+    assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"
+    first, second = (
+        asked({"kind": "prices", "prices": [{**price(usd), "effective_ms": LONG_AGO_MS + n}]}, "token/ada")
+        for n, usd in enumerate(("10", "20"))
+    )
+    assert confirming(log, first, WALL_MS + 1) == confirming(log, second, WALL_MS + 2) == (202, "")
+    other = asked({"kind": "prices", "prices": [{**price("90"), "effective_ms": LONG_AGO_MS}]}, "token/ada")
+    assert confirming(log, other, WALL_MS + 3) == (409, "price_moved")
+
+
 def test_a_sender_does_not_say_that_two_persons_agreed() -> None:
     log = PriceLog()
     assert log.ask("1", WALL_MS - 2 * DAY_MS) == "deed"

@@ -97,11 +97,7 @@ class People:
         """
         granted = self.roles.of(groups) if len(groups) <= GROUPS_MAX else None
         # What is no plain name is shown by its hash: it goes into records, and into logs.
-        shown = (
-            name
-            if PERSON_FORM.fullmatch(name)
-            else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        )
+        shown = name if PERSON_FORM.fullmatch(name) else _short_hash(name)
         if granted is None:
             raise ApiError(
                 403,
@@ -118,6 +114,7 @@ class People:
             until_ms,
             proven_by=proven_by,
             session=session,
+            subject=_short_hash(f"{proven_by} {person.subject}"),
             team_bounds=person.granted.team_bounds,
         )
 
@@ -144,6 +141,10 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> list[str]:
     if isinstance(found, str):
         return [found]
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_own_page(headers: Mapping[str, str]) -> bool:

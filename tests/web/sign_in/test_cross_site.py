@@ -12,7 +12,6 @@ from aiohttp import web
 
 from streams.web import security
 from streams.web.routes import OPEN, Route, Routes
-from streams.web.scopes import Scope
 from streams.web.security import COOKIE
 from streams.web.sign_in import endpoint, people
 from streams.web.sign_in.people import PERSON_COOKIE
@@ -143,13 +142,3 @@ def test_a_planted_hole_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert "/api/v1/events" in found[1]  # of controls there are few a second
 
     tried(tmp_path, work)
-
-
-def test_each_scope_that_writes_has_a_route_here() -> None:
-    scopes = {
-        scope
-        for route in Routes(None).table()
-        if route.method != "GET"
-        for scope in ([route.scope] if isinstance(route.scope, Scope) else route.scope or [])
-    }  # type: ignore[arg-type]  # only the scopes are looked at
-    assert scopes >= set(Scope) - {Scope.METRICS}

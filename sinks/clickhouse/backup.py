@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from schemas.tables import SNAPSHOTS
 from sinks.clickhouse.cluster import local
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.errors import QueryFailed, SinkError
+from sinks.errors import QueryFailed, SinkError, StoreFull
 from sinks.target import Embedded, Server, Target
 
 _SYSTEM: Final = "system"  # a database that there always is
@@ -28,7 +28,7 @@ _TIMEOUT_S: Final = 86_400
 #: By default a backup asks an S3 that does not answer a thousand times, for hours; this is some seconds.
 _PATIENCE: Final = "backup_restore_s3_retry_attempts = 6"
 _FOUND: Final = "SELECT count() AS n FROM system.tables WHERE database = {database:String}"
-_SIZE: Final = "SELECT total_size, num_files FROM system.backups WHERE id = {id:String}"
+_SIZE: Final = "SELECT total_size, num_files, compressed_size FROM system.backups WHERE id = {id:String}"
 _ROWS: Final = "SELECT ifNull(sum(total_rows), 0) AS n FROM system.tables WHERE database = {database:String}"
 
 
@@ -132,12 +132,32 @@ def _opened(target: Target, place: BackupPlace) -> ClickHouseConnection:
 def _run(connection: ClickHouseConnection, sql: str, place: BackupPlace, part: str) -> BackupPart:
     try:
         answer = connection.call(lambda client: client.query(f"{sql} SETTINGS {_PATIENCE}")).result_rows
+    except StoreFull as fault:
+        raise SinkError(
+            f"the backup {place.address}: no space is left for it; make room, and delete it"
+        ) from fault
     except QueryFailed as fault:
         raise SinkError(f"the backup {place.address}: {fault}") from fault
     bound = {"id": str(answer[0][0])}
     found = connection.call(lambda client: client.query(_SIZE, parameters=bound)).result_rows
-    size_bytes, files = found[0] if found else (0, 0)
+    size_bytes, files, stored_bytes = found[0] if found else (0, 0, 0)
+    if place.kind == "File":
+        _check_whole(Path(place.address) / part, int(stored_bytes))
     return BackupPart(part, int(size_bytes), int(files))
+
+
+def _check_whole(folder: Path, expected_bytes: int) -> None:
+    """Compare what is on the disk with what the engine has written: it does not notice that a disk is full.
+
+    Raises:
+        SinkError: Something is missing.
+    """
+    found_bytes = sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+    if found_bytes < expected_bytes:
+        raise SinkError(
+            f"the backup {folder} is not whole: {found_bytes:,} of {expected_bytes:,} bytes are there, as on a disk that is full; "
+            "make room, delete it, and back up again"
+        )
 
 
 def _number(connection: ClickHouseConnection, sql: str, database: str) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sinks.clickhouse import backup
 from sinks.clickhouse.backup import place_of
 from sinks.errors import SinkError
 from sinks.target import Embedded, Server
@@ -75,6 +79,35 @@ def test_nothing_is_written_over(meter: Path, tmp_path: Path) -> None:
     taken = trainfare("store", "restore", place, "--data", meter / "meter")
     assert taken.code == 1
     assert "name an empty --data directory" in taken.one_line()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that is full after some files of a backup."""
+    place = tmp_path / "small"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", place], capture_output=True)
+    if made.returncode:
+        pytest.skip("only root may mount, and not everywhere")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_backup_onto_a_full_disk_is_none(meter: Path, small_disk: Path) -> None:
+    """The engine writes what fits and says that it is done."""
+    done = trainfare("store", "backup", small_disk / "backup", "--data", meter / "meter")
+    assert done.code == 1, done.out
+    assert re.search(r"(is not whole: .* make room|no space is left for it)", done.one_line())
+
+
+def test_a_part_of_a_backup_that_lacks_a_byte_is_not_whole(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "count.txt").write_bytes(b"12")
+    backup._check_whole(tmp_path, 2)
+    with pytest.raises(SinkError, match="is not whole: 2 of 3 bytes are there"):
+        backup._check_whole(tmp_path, 3)
 
 
 def test_a_backup_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class Recorder:
 
     def query(self, sql: str, parameters: object = None) -> object:
         self.asked.append(sql)
-        return SimpleNamespace(result_rows=[(self._tables if "system.tables" in sql else 7, 3)])
+        return SimpleNamespace(result_rows=[(self._tables if "system.tables" in sql else 7, 3, 3)])
 
     def close(self) -> None:
         """Nothing is open."""

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from streams.demo.run import Screen
 
 _BIND = "127.0.0.1"
+#: Of what goes on below its begin, and the least that textwrap can do with it.
+_INDENT = "    "
+_COLUMNS_AT_LEAST = 20
 
 
 def demo(
@@ -118,5 +122,19 @@ def _must_be_free(port: int) -> None:
 
 
 def _say(line: str) -> None:
+    """Write a line; a terminal, which would break it within a word, gets it broken between words."""
+    if sys.stdout.isatty():
+        line = between_words(line, shutil.get_terminal_size().columns)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def between_words(line: str, columns: int) -> str:
+    """The line in lines of so many columns; an address that is longer stays whole, so that it can be copied."""
+    return textwrap.fill(
+        line,
+        max(columns, _COLUMNS_AT_LEAST),
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli import demo_screens
+from streams.cli.demo import between_words
 from streams.cli.demo_screens import PlainScreen, TerminalScreen
 from streams.cli.top.terminal import TopApp
 from streams.demo.run import Stage
@@ -34,6 +35,16 @@ MESSAGE = Received(
     },
 )
 DELIVERED = "14:58:40  page      burn_fast           to ada        llm-7b burns $896.05/h"
+
+
+@pytest.mark.parametrize("columns", [0, 40, 80, 200])
+def test_a_line_is_broken_between_words(columns: int) -> None:
+    line = f"{DELIVERED}, $304/h over 15 min; see {LINK}"
+    shown = between_words(line, columns)
+    assert shown.split() == line.split()
+    longest = max(len(word) for word in line.split()) + 4
+    assert all(len(each) <= max(columns, longest) for each in shown.split("\n"))
+    assert (shown == line) == (columns == 200)
 
 
 async def for_a_while(screen: PlainScreen | TerminalScreen, seconds: float) -> None:

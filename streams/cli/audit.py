@@ -209,7 +209,7 @@ def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
         sys.stdout.write(f"{before}{mark}{after}\n")
         return
     text = Text.assemble(before, (mark, "green" if ok else "bold red"), after)
-    Console(file=sys.stdout, highlight=False, soft_wrap=True).print(text)
+    Console(file=sys.stdout, highlight=False).print(text)
 
 
 def _show_recount(found: RecountResult, form: OutputFormat) -> None:

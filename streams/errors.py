@@ -36,3 +36,13 @@ class SqlSyntaxError(TrainfareError):
     def __init__(self, message: str, pointed: tuple[str, str]) -> None:
         super().__init__(message)
         self.pointed = pointed
+
+
+def why_no_answer(fault: BaseException) -> str:
+    """Why nothing answered, in the system's words (`Connection refused`), where it has any; else the name of the fault."""
+    each: BaseException | None = fault
+    while each is not None:
+        if isinstance(each, OSError) and each.strerror:
+            return each.strerror
+        each = each.__cause__ or each.__context__
+    return type(fault).__name__

@@ -24,7 +24,7 @@ from sinks.bounded_http import BoundedPool
 from sinks.directory_lock import holder_of
 from sinks.errors import QueryRefused, QueryTimedOut, StoreInUse, query_failed
 from sinks.query import arrow
-from streams.errors import TrainfareError, WrongUseError
+from streams.errors import TrainfareError, WrongUseError, why_no_answer
 from streams.web import endpoint, local_token
 
 if TYPE_CHECKING:
@@ -443,7 +443,7 @@ class RemoteReader:
             is_absent = isinstance(fault, ConnectTimeoutError | NewConnectionError)
             raise (NoWorkerError if is_absent else TrainfareError)(
                 f"the worker does not answer at {self._url} "
-                f"({type(fault).__name__}); look at its log, or stop it and ask again"
+                f"({why_no_answer(fault)}); look at its log, or stop it and ask again"
             ) from fault
         if len(data) > _ANSWER_BYTES:
             raise TrainfareError(f"{self._url}: an answer over {_ANSWER_BYTES >> 20} MiB; ask for less")

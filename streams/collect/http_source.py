@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from schemas.escaping import visible
 from sinks.bounded_http import BoundedPool
 from streams.collect.collector import SourceUnavailableError
-from streams.errors import WrongUseError
+from streams.errors import WrongUseError, why_no_answer
 
 _TOKEN_BYTES: Final = 16_384
 _COMPLAINT_BYTES: Final = 4_096
@@ -98,12 +98,14 @@ class OutsideApi:
                 status = response.status
                 limit = self._bytes_at_most if status == 200 else _COMPLAINT_BYTES
                 answer: bytes = response.read(limit + 1)
+        except urllib3.exceptions.NewConnectionError as fault:  # a kind of TimeoutError
+            raise SourceUnavailableError(f"{where}: no connection: {visible(why_no_answer(fault))}") from None
         except (urllib3.exceptions.TimeoutError, TimeoutError):
             raise SourceUnavailableError(
                 f"{where}: no answer, or not all of it, within {self._pool.answer_s:g} s"
             ) from None
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as fault:
-            raise SourceUnavailableError(f"{where}: no answer ({type(fault).__name__})") from None
+            raise SourceUnavailableError(f"{where}: no answer ({visible(why_no_answer(fault))})") from None
         if status != 200:
             said = visible(answer[:200].decode("utf-8", "replace"))
             raise BadStatusError(f"{where} answered {status}: {said}", status, response.headers)

@@ -16,7 +16,7 @@ import urllib3
 from schemas.escaping import visible
 from sinks.bounded_http import BoundedPool
 from streams.collect.collector import CollectedEvent
-from streams.errors import TrainfareError, WrongUseError
+from streams.errors import TrainfareError, WrongUseError, why_no_answer
 from streams.topics import Topic
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class IngestPublisher:
             ) as response:
                 status, text = response.status, response.read(_ANSWER_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as fault:
-            raise TrainfareError(f"{url}: no answer ({type(fault).__name__})") from None
+            raise TrainfareError(f"{url}: no answer ({why_no_answer(fault)})") from None
         if status in _WRONG_USE:
             raise WrongUseError(
                 f"{url} answered {status}; check --to, and the token (TRAINFARE_WEB_WRITE_TOKEN: one with the scope ingest)"

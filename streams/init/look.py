@@ -59,7 +59,15 @@ def look(name: str, login: Mapping[str, Any], clock: Clock) -> Surroundings:
         )
     if (needed := _COMMANDS.get(name)) and shutil.which(needed.name) is None:
         raise TrainfareError(f"init {name}: this machine has no {needed.name}, {needed.where}")
-    return lookers[name]()
+    try:
+        return lookers[name]()
+    except SourceUnavailableError as fault:
+        if name != "slurm":
+            raise
+        raise SourceUnavailableError(
+            f"{fault}. Slurm's own commands must work here first: run this where users submit jobs; "
+            "SLURM_CONF names another slurm.conf"
+        ) from None
 
 
 def detected(environment: Mapping[str, str] = os.environ) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi, checked_address, token_of
-from streams.errors import WrongUseError
+from streams.errors import WrongUseError, why_no_answer
 
 TOKEN = "s3cret-token"
 
@@ -119,3 +119,13 @@ def test_a_token_is_one_word_of_a_file(tmp_path: Path) -> None:
         assert "words" not in str(fault.value)
     with pytest.raises(WrongUseError, match="No such file"):
         token_of(tmp_path / "absent")
+
+
+def test_what_is_not_there_is_no_slow_answer() -> None:
+    """It said that nothing came within 30 s, after a millisecond."""
+    with pytest.raises(SourceUnavailableError, match="/api/version: no connection: Connection refused"):
+        OutsideApi("http://127.0.0.1:1", timeout_s=30.0, bytes_at_most=1).get("/api/version")
+
+
+def test_a_fault_without_words_of_the_system_is_named() -> None:
+    assert why_no_answer(ValueError("secret")) == "ValueError"

@@ -227,6 +227,19 @@ def test_a_machine_without_the_command_is_said_as_such(
     assert "name a command" not in str(caught.value)
 
 
+def test_a_slurm_that_does_not_answer_is_said_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "sinfo"
+    program.write_text("#!/bin/sh\necho 'sinfo: error: resolve_ctls_from_dns_srv' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        SourceUnavailableError, match=r"resolve_ctls.*\. Slurm's own commands must work here first"
+    ):
+        look("slurm", {}, ManualClock(0))
+
+
 def test_a_login_is_for_those_that_have_one() -> None:
     with pytest.raises(WrongUseError, match="init slurm asks commands of this machine"):
         look("slurm", {"url": "http://127.0.0.1:1"}, ManualClock())

@@ -21,7 +21,7 @@ from streams.clock import Clock
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.kubernetes.lines import Lines
 from streams.collect.kubernetes.options import Options
-from streams.errors import WrongUseError
+from streams.errors import WrongUseError, why_no_answer
 
 _IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECT_S: Final = 10.0
@@ -241,9 +241,11 @@ class ApiServer:
                 preload_content=False,
             )
         except ssl.SSLError as fault:
-            raise SourceUnavailableError(f"{self._login.url}: {_of_tls(fault)}") from None
+            raise SourceUnavailableError(f"{self._login.url}: {visible(why_no_answer(fault))}") from None
         except (urllib3.exceptions.HTTPError, OSError) as fault:
-            raise SourceUnavailableError(f"{self._login.url}: no answer ({_of_tls(fault)})") from None
+            raise SourceUnavailableError(
+                f"{self._login.url}: no answer ({visible(why_no_answer(fault))})"
+            ) from None
         if response.status == 200:
             return response
         with response:
@@ -314,10 +316,3 @@ def _stat(path: Path | None) -> tuple[int, int] | None:
     except OSError as fault:
         raise SourceUnavailableError(f"{path}: {fault.strerror}") from None
     return found.st_mtime_ns, found.st_size
-
-
-def _of_tls(fault: Exception) -> str:
-    """What is wrong in a word; of a certificate, which the user can mend, in some more."""
-    text = str(fault)
-    at = text.find("certificate verify failed")
-    return visible(text[at : at + 120]) if at >= 0 else type(fault).__name__

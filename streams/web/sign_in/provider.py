@@ -18,6 +18,7 @@ import orjson
 from schemas.escaping import visible
 from streams.config.live import is_loopback
 from streams.config.serving import SignInSettings
+from streams.errors import why_no_answer
 from streams.web.sign_in.id_token import (
     TOKEN_MAX_CHARS,
     ExpectedToken,
@@ -251,7 +252,7 @@ class Provider:
                     if len(body) > ANSWER_MAX_BYTES:
                         raise ProviderError(f"{where}: its answer is larger than {ANSWER_MAX_BYTES} bytes")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
-            raise ProviderError(f"{where}: no answer ({type(fault).__name__})") from fault
+            raise ProviderError(f"{where}: no answer ({why_no_answer(fault)})") from fault
         try:
             found = orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -14,6 +14,7 @@ class ColumnKind(StrEnum):
     COST = "cost"  # a number that must not be missing
     NUMBER = "number"
     INSTANT = "instant"
+    DAY = "day"  # a bound of a billing period
     TAGS = "tags"
 
 
@@ -40,8 +41,8 @@ COLUMNS: Final = (
     _column("billing_account_name", ColumnKind.TEXT),
     _column("sub_account_id", ColumnKind.TEXT),
     _column("sub_account_name", ColumnKind.TEXT),
-    _column("billing_period_start", ColumnKind.INSTANT),
-    _column("billing_period_end", ColumnKind.INSTANT),
+    _column("billing_period_start", ColumnKind.DAY),
+    _column("billing_period_end", ColumnKind.DAY),
     _column("charge_period_start", ColumnKind.INSTANT),
     _column("charge_period_end", ColumnKind.INSTANT),
     _column("charge_category", ColumnKind.NAME),

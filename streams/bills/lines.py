@@ -174,7 +174,7 @@ def checked_value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
         BadValueError: It is missing where it must not be, or cannot be read.
     """
     if is_missing(cell):
-        if kind in (ColumnKind.NAME, ColumnKind.COST, ColumnKind.INSTANT):
+        if kind in (ColumnKind.NAME, ColumnKind.COST, ColumnKind.INSTANT, ColumnKind.DAY):
             raise values.BadValueError("is missing")
         empty: Mapping[ColumnKind, Any] = {ColumnKind.TEXT: "", ColumnKind.NUMBER: None, ColumnKind.TAGS: []}
         return empty[kind], False
@@ -182,6 +182,8 @@ def checked_value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
         return values.number(cell)
     if kind is ColumnKind.INSTANT:
         return values.instant_s(cell), False
+    if kind is ColumnKind.DAY:
+        return values.day_s(cell), False
     if kind is ColumnKind.TAGS:
         return values.tags(cell), False
     return values.text(cell), False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from typing import Final
@@ -103,6 +103,25 @@ def instant_s(value: object) -> int:
     if isinstance(value, date):
         return _seconds(datetime(value.year, value.month, value.day, tzinfo=UTC))
     raise BadValueError("expected an instant")
+
+
+def day_s(value: object) -> int:
+    """The same of a bound of a billing period: midnight of an offset is that of its day, as a bill is of its issuer's month.
+
+    Raises:
+        BadValueError: It is no instant of the years 2000 to 2100.
+    """
+    return _day_of_text(value) if isinstance(value, str) else instant_s(value)
+
+
+@lru_cache(maxsize=4_096)
+def _day_of_text(text: str) -> int:
+    instant = _instant_of_text(text)
+    if _SLASHED.fullmatch(text) is None:
+        there = datetime.fromisoformat(text)
+        if there.utcoffset() and there.time() == time():
+            return _seconds(there.replace(tzinfo=UTC))
+    return instant
 
 
 @lru_cache(maxsize=4_096)

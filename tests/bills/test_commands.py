@@ -128,7 +128,7 @@ def test_the_ledger_as_focus(data: Path, tmp_path: Path) -> None:
         value = row.get(column.headers[0])
         if column.kind is ColumnKind.COST:
             assert Decimal(str(value)) == Decimal("1.5")
-        if column.kind is ColumnKind.INSTANT:
+        if column.kind in (ColumnKind.INSTANT, ColumnKind.DAY):
             assert datetime.fromisoformat(str(value)).tzinfo is not None
         if column.kind is ColumnKind.NAME:
             assert value

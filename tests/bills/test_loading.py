@@ -175,6 +175,22 @@ def test_a_charge_is_spread_over_its_days_to_the_last_digit(store: ClickHouseSto
     assert found == [("2026-03-01", -1), ("2026-03-02", -4), ("2026-03-03", -5)]
 
 
+def test_a_bill_of_another_zone_is_of_its_issuers_month(store: ClickHouseStore, tmp_path: Path) -> None:
+    """Its hours stay the instants that they are."""
+    period = {
+        "BillingPeriodStart": "2026-03-01T00:00:00+01:00",
+        "BillingPeriodEnd": "2026-04-01T00:00:00+02:00",
+        "ChargePeriodStart": "2026-03-29T00:00:00+01:00",
+        "ChargePeriodEnd": "2026-03-30T00:00:00+02:00",
+    }
+    loaded(store, written(tmp_path / "f.csv", line(**period)))
+    (found,) = dicts(
+        store,
+        "SELECT billing_period_start, billing_period_end, charge_period_start, charge_period_end FROM bill_lines",
+    )
+    assert [f"{each:%m-%d %H}" for each in found.values()] == ["03-01 00", "04-01 00", "03-28 23", "03-29 22"]
+
+
 def test_a_charge_of_a_year_stands_on_its_first_day(store: ClickHouseStore, tmp_path: Path) -> None:
     loaded(store, written(tmp_path / "f.csv", line(ChargePeriodEnd="2027-03-01 00:00:00")))
     assert [str(row["day"]) for row in dicts(store, "SELECT day FROM billed_days")] == ["2026-03-01"]

@@ -25,10 +25,7 @@ FROM
     FROM job_minutes FINAL
     PREWHERE component = 'gpu'
     WHERE quantity != 0
-        AND node IN (
-            SELECT node FROM node_hours WHERE gpu_milli_ms != 0 GROUP BY node UNION ALL
-            SELECT node FROM node_minutes PREWHERE node NOT IN (SELECT node FROM node_hours WHERE gpu_milli_ms != 0 GROUP BY node)
-            WHERE unit = 'gpu_milli_ms' OR sku != '' GROUP BY node)
+        AND node IN (SELECT node FROM known_nodes WHERE has_gpus)
     GROUP BY minute, node
     UNION ALL
     SELECT minute, node, toDecimal128(0, 9), sum(cost_usd), count()

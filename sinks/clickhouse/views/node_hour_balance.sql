@@ -11,7 +11,6 @@
 -- node cost then, and never more than was idle. Sixty sums of nano-dollars take a fifth of the memory that a group for each
 -- minute would. An hour beyond what 64 bits of them hold (9 billion dollars) is netted as a whole.
 -- PREWHERE names columns of the key, which versions of a row share, so fewer rows are read for FINAL.
--- A node with hours has minutes: hours are read for their names, for there are sixty times as many minutes, which stay.
 
 SELECT
     s.hour AS hour,
@@ -65,10 +64,7 @@ FROM
         FROM job_minutes FINAL
         PREWHERE component = 'gpu'
         WHERE quantity != 0
-            AND node IN (
-                SELECT node FROM node_hours WHERE gpu_milli_ms != 0 GROUP BY node UNION ALL
-                SELECT node FROM node_minutes PREWHERE node NOT IN (SELECT node FROM node_hours WHERE gpu_milli_ms != 0 GROUP BY node)
-                WHERE unit = 'gpu_milli_ms' OR sku != '' GROUP BY node)
+            AND node IN (SELECT node FROM known_nodes WHERE has_gpus)
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
@@ -79,8 +75,7 @@ FROM
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), toDecimal64(0, 9), toInt128(0), productive_ms, toUInt64(0)
         FROM unattributed_minutes FINAL
-        WHERE productive_ms != 0 AND node IN (
-            SELECT node FROM node_hours GROUP BY node UNION ALL SELECT node FROM node_minutes PREWHERE node NOT IN (SELECT node FROM node_hours GROUP BY node) GROUP BY node)
+        WHERE productive_ms != 0 AND node IN (SELECT node FROM known_nodes)
     ) AS p
     WHERE toYYYYMM(hour) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
     GROUP BY hour, node

@@ -6,7 +6,14 @@ import hashlib
 from typing import NamedTuple
 
 from streams.costs.allocating import month_span
-from streams.costs.closing import ClosedMonth, added, closed_months, closed_rows, rows_digest
+from streams.costs.closing import (
+    ClosedMonth,
+    added,
+    closed_months,
+    closed_rows,
+    month_bills_known,
+    rows_digest,
+)
 from streams.costs.closing_sql import bill_digest, ledger_digest
 from streams.costs.month_reader import MonthSource
 from streams.errors import WrongUseError
@@ -84,4 +91,14 @@ def verified(store: MonthSource, month: str, *, is_signed: bool | None) -> Verif
         notes.append(
             f"what was metered on {', '.join(changed[:_DAYS_SHOWN])}{more} has changed since: the difference is an adjustment of the next month that is closed"
         )
+    standing = {bill.load_id: bill.file for bill in month_bills_known(store, month)}
+    of_closing = {bill.load_id: bill.file for bill in manifest.bills}
+    for what, files in (
+        ("loaded", [file for load_id, file in standing.items() if load_id not in of_closing]),
+        ("withdrawn or replaced", [file for load_id, file in of_closing.items() if load_id not in standing]),
+    ):
+        if files:
+            notes.append(
+                f"bills {what} since: {', '.join(sorted(files))}: the difference is an adjustment of the next month that is closed"
+            )
     return Verified(faults, notes)

@@ -181,6 +181,7 @@ def test_a_job_that_gets_another_team_takes_its_charge_along(books: Books) -> No
     books.billed("2026-05", "4", BillingAccountId="A2", SubAccountId="A1", InvoiceIssuerName="Other")
     books.billed("2026-07", "6")
     books.close("2026-07", is_forced=True)
+    assert "bills loaded since: 2026-05-2.csv" in books.verified("2026-05").notes[-1]
     later = closed_rows(OpenMonthStore(books.store), month="2026-07", of_month="2026-05")
     assert [(row.key[1], row.charge_usd, row.reason) for row in later] == [
         ("seeing", Decimal(3), "late bill 2026-05-2.csv"),

@@ -15,13 +15,13 @@ import msgspec
 
 from streams.accounts.accelerators import is_accelerator
 from streams.collect.kubernetes.objects import Pod
+from streams.collect.mig import slices_of
 from streams.collect.values import event_text
 
 #: Of resource.k8s.io, as clusters from 1.32 on have it.
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 _WHOLE: Final = frozenset({"gpu", "amdgpu"})
 _MIG: Final = re.compile(r"([1-8])g\..{1,40}")
-_A30: Final = re.compile(r"\bA30\b")
 _SAID: Final = ("type", "productName", "profile")
 _CLAIMS_AT_MOST: Final = 32
 
@@ -143,7 +143,7 @@ class ClaimReader:
         if result.share_id is None and kind in _WHOLE:
             return Fraction(1000), event_text(product)
         if result.share_id is None and mig is not None:
-            return Fraction(int(mig[1]) * 1000, 4 if _A30.search(product) else 7), event_text(product)
+            return Fraction(int(mig[1]) * 1000, slices_of(product, profile)), event_text(product)
         if not (kind in _WHOLE or kind == "mig" or is_accelerator(result.driver) or is_accelerator(kind)):
             return Fraction(0), ""
         if device is None:

@@ -13,11 +13,17 @@ from streams.collect.kubernetes import hami
 from streams.collect.kubernetes.objects import Node, Quantity, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.quantities import milli
+from streams.collect.mig import slices_of
 from streams.collect.values import event_text
 
+_GKE_TYPE: Final = "cloud.google.com/gke-accelerator"
+#: How GKE's own device plugin cuts a GPU, and how many pods share one, or one of its instances.
+_GKE_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
+_GKE_CLIENTS: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+_GKE_PROFILE: Final = re.compile(r"()([1-8])g\.\d{1,4}gb.*")
 _GPU_TYPES: Final = (
     "nvidia.com/gpu.product",
-    "cloud.google.com/gke-accelerator",
+    _GKE_TYPE,
     "cloud.google.com/gke-tpu-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "eks.amazonaws.com/instance-gpu-name",
@@ -126,7 +132,11 @@ def offered_over_count(node: Node, options: Options) -> str:
     labels, capacity = node.metadata.labels or {}, node.status.capacity or {}
     counted = _number(labels.get(f"{_GPU}.count", ""), 0, _DEVICES_AT_MOST) or 0
     offered = milli(capacity.get(_GPU, 0)) // 1000
-    is_split = _GPU in options.resources or hami.split_of(node.metadata.annotations or {})[0]
+    is_split = (
+        _GPU in options.resources
+        or _GKE_PARTITION in labels
+        or hami.split_of(node.metadata.annotations or {})[0]
+    )
     if not counted or is_split or offered <= counted * _replicas(_GPU, labels, capacity):
         return ""
     return f"offers {offered} {_GPU} and counts {counted} by its label {_GPU}.count"
@@ -154,14 +164,14 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
     labels = node.metadata.labels or {}
     capacity = node.status.capacity or {}
     replicas = _replicas(_GPU, labels, capacity)
-    product = labels.get("nvidia.com/gpu.product", "")
-    slices = 4 if "A30" in product.split("-") else 7
-    mig = _MIG_PRODUCT.fullmatch(product)
+    product = labels.get("nvidia.com/gpu.product") or labels.get(_GKE_TYPE, "")
+    profile = labels.get(_GKE_PARTITION, "")
+    mig = _MIG_PRODUCT.fullmatch(product) or _GKE_PROFILE.fullmatch(profile)
     found = NodeFacts(
         uid=node.metadata.uid,
         created_s=seconds(node.metadata.creation_timestamp),
         fields=_price_fields(node, labels, options),
-        slices=slices,
+        slices=slices_of(product, profile),
         # Where shared ones have a name of their own, the others are whole.
         replicas=1 if capacity.get(_SHARED) else replicas,
         shared_replicas=replicas,
@@ -193,7 +203,8 @@ def _replicas(resource: str, labels: Mapping[str, str], capacity: Mapping[str, Q
     The label is 1 where who writes it does not know how the device plugin shares (NVIDIA/k8s-device-plugin#732): then
     it is how often the node offers each one that is counted.
     """
-    replicas = _number(labels.get(f"{resource}.replicas", ""), 1, _REPLICAS_AT_MOST) or 1
+    said = labels.get(f"{resource}.replicas") or (labels.get(_GKE_CLIENTS, "") if resource == _GPU else "")
+    replicas = _number(said, 1, _REPLICAS_AT_MOST) or 1
     counted = _number(labels.get(f"{resource}.count", ""), 0, _DEVICES_AT_MOST)
     if replicas > 1 or not counted:
         return replicas
@@ -216,7 +227,8 @@ def _share_of_one(resource: str, node: NodeFacts, options: Options) -> Fraction:
     if resource == hami.VGPU:
         return Fraction(0)  # how many of them are a GPU is not known
     if mig:
-        return Fraction(int(mig[1]) * _WHOLE_MILLI, node.slices * node.mig_replicas.get(resource, 1))
+        slices = min(slices_of("", resource.partition("-")[2]), node.slices)
+        return Fraction(int(mig[1]) * _WHOLE_MILLI, slices * node.mig_replicas.get(resource, 1))
     return Fraction(_WHOLE_MILLI)
 
 

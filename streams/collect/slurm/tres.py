@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from schemas.wire_types import MAX_NODES
 from streams.accounts.accelerators import is_accelerator
+from streams.collect.mig import slices_of
 
 _COUNT: Final = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))?([KMGTP]?)")
 _UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
@@ -19,8 +20,7 @@ _GRES: Final = re.compile(r"([^:,()=]+)(?::([^:,()=]+))?:(\d{1,9})(?:\(([^()]*)\
 _PART: Final = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?")
 _GPUS_AT_MOST: Final = 1_024
 #: A MIG instance as a type of GPU, by Slurm's AutoDetect or by hand: "a100_3g.20gb", "1g.10gb", "nvidia_a30_2g.12gb+me".
-_MIG: Final = re.compile(r"(?:(.+?)[_.-])?([1-7])g\.\d{1,4}gb(?:[+_.-].*)?")
-_A30: Final = re.compile(r"(?:.*[_.-])?a30")
+_MIG: Final = re.compile(r"(?:(.+?)[_.-])?(([1-7])g\.\d{1,4}gb)(?:[+_.-].*)?", re.IGNORECASE)
 #: What resources are read by; counts of others, such as energy, may be anything.
 _READ: Final = ("cpu", "mem", "node")
 #: Generic resources that are read, or are a part of one that is.
@@ -163,12 +163,11 @@ def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
 
 
 def type_milli(type_: str, number: int) -> int:
-    """Thousandths of GPUs that some of a type are: a MIG instance is as many sevenths as it has slices, of an A30 quarters."""
+    """Thousandths of GPUs that some of a type are: a MIG instance is the share of its GPU's slices that it has."""
     mig = _MIG.fullmatch(type_)
     if mig is None:
         return number * 1000
-    slices = 4 if mig[1] and _A30.fullmatch(mig[1]) else 7
-    return number * int(mig[2]) * 1000 // slices
+    return number * int(mig[3]) * 1000 // slices_of(mig[1] or "", mig[2])
 
 
 def named_type(type_: str, gpu_types: Mapping[str, str]) -> str:

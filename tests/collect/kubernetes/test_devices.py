@@ -64,6 +64,9 @@ def test_devices_are_thousandths_of_gpus(
     assert int(gpu_share({resource: count}, facts(labels), OPTIONS)) == expected_milli
 
 
+GKE = "cloud.google.com/gke-accelerator"
+GKE_PART = "cloud.google.com/gke-gpu-partition-size"
+GKE_SHARED = "cloud.google.com/gke-max-shared"
 MIG_REPLICAS = {**H100, "nvidia.com/mig-1g.10gb.replicas": "4", "nvidia.com/mig-1g.10gb.count": "7"}
 
 
@@ -89,6 +92,23 @@ MIG_REPLICAS = {**H100, "nvidia.com/mig-1g.10gb.replicas": "4", "nvidia.com/mig-
         ),
         (MIG_REPLICAS, {"nvidia.com/mig-1g.10gb.shared": "28"}, 35),
         (MIG_REPLICAS, {"nvidia.com/mig-1g.10gb": "28"}, 35),
+        # GKE's own device plugin (terraform-google-modules/terraform-google-kubernetes-engine#1506).
+        ({GKE: "nvidia-tesla-t4", f"{GKE_SHARED}-clients-per-gpu": "3"}, {"nvidia.com/gpu": "3"}, 333),
+        ({GKE: "nvidia-tesla-a100", GKE_PART: "1g.5gb"}, {"nvidia.com/gpu": "7"}, 142),
+        ({GKE: "nvidia-rtx-pro-6000", GKE_PART: "1g.24gb"}, {"nvidia.com/gpu": "4"}, 250),
+        (
+            {GKE: "nvidia-tesla-a100", GKE_PART: "1g.5gb", f"{GKE_SHARED}-clients-per-gpu": "2"},
+            {"nvidia.com/gpu": "14"},
+            71,
+        ),
+        # Products with fewer slices than seven (NVIDIA/mig-parted#224).
+        (
+            {"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"},
+            {"nvidia.com/mig-1g.24gb": "4"},
+            250,
+        ),
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-NVL"}, {"nvidia.com/mig-1g.24gb": "7"}, 142),
+        ({}, {"nvidia.com/mig-2g.12gb": "2"}, 500),
         (
             {**H100, "nvidia.com/mig-3g.40gb.count": "2"},
             {"nvidia.com/mig-3g.40gb.shared": "6", "nvidia.com/mig-3g.40gb": "0"},
@@ -104,6 +124,8 @@ def test_what_pods_share_is_a_share_of_it_be_it_a_gpu_or_a_mig_instance(
     assert int(gpu_share({resource: 1}, found, OPTIONS)) == share_milli
     assert int(gpu_share({resource: int(capacity[resource])}, found, OPTIONS)) % 1000 in (0, 571, 857)
     assert not unknown_share([resource], found, OPTIONS)
+    whole = int(gpu_share({resource: int(capacity[resource])}, found, OPTIONS))
+    assert found.gpu_milli == int(labels.get("nvidia.com/gpu.count", 0)) * 1000 or found.gpu_milli == whole
 
 
 @pytest.mark.parametrize(

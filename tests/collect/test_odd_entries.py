@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,8 @@ from streams.collect.ray.options import Options as RayOptions
 from streams.collect.wandb.records import run_of
 from tests.collect.accounts import CREATED_MS, Counts, accounted, counted, of_files
 from tests.collect.kubernetes.cluster import Cluster
+from tests.collect.kubernetes.objects import at, pod
 from tests.collect.kubernetes.objects import node as kube_node
-from tests.collect.kubernetes.objects import pod
 from tests.collect.mlflow.server import MlflowServer
 from tests.collect.mlflow.test_mlflow import metric, run
 from tests.collect.ray.test_ray import A, actor, answers, group, job, node, supervisor, task
@@ -250,6 +251,27 @@ def test_a_run_of_wandb_that_was_killed_is_said_to_have_no_end() -> None:
     assert last is not None
     account_for(last, options, later := Account(), now_ms + DAY_S * 1000)
     assert counted(later) == {"no_end": 1}
+
+
+def test_a_pod_of_which_nothing_says_when_it_ended_is_named() -> None:
+    """ContainerStatusUnknown has no times (kubernetes/kubernetes#122160); most often a condition has one."""
+    unknown = pod("a", bound=1, started=2, ended=50)
+    unknown["status"]["phase"] = "Failed"
+    unknown["status"]["containerStatuses"][0]["state"]["terminated"] = {
+        "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": "0001-01-01T00:00:00Z",
+    }  # fmt: skip
+    timed = copy.deepcopy(unknown)
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": at(60)}
+    timed["status"]["conditions"].append(ready)
+    rejected = pod("a", bound=1)
+    rejected["status"] |= {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+    reasons = []
+    for each in (unknown, timed, rejected):
+        cluster = Cluster(include_nodes=False)
+        cluster.put("pods", each)
+        cluster.poll(100)
+        reasons.append(counted(cluster.batches[-1].account))
+    assert reasons == [{"no_times": 1}, {"metered": 1}, {"metered": 1}]
 
 
 def test_a_run_that_ends_before_it_starts_is_not_understood() -> None:

@@ -118,9 +118,24 @@ def _end_s(pod: Pod, seen_s: int, now_s: int) -> int:
     deleted_s = seconds(pod.metadata.deletion_timestamp)
     if deleted_s:
         return min(deleted_s, now_s)  # it may have needed less than the grace that it was given
-    if pod.status.phase in _FINAL:
-        disruption = condition(pod.status.conditions, "DisruptionTarget")
-        changed = [*(each for each in pod.status.conditions or () if each.type == "Ready"), disruption]
-        known_s = [seconds(each.last_transition_time) for each in changed if each is not None]
-        return max((*known_s, *finished_s), default=0) or seen_s
-    return seen_s
+    return (_known_s(pod) if pod.status.phase in _FINAL else 0) or seen_s
+
+
+def _known_s(pod: Pod) -> int:
+    """The last time that says that a pod was ending; 0: none does."""
+    disruption = condition(pod.status.conditions, "DisruptionTarget")
+    changed = [*(each for each in pod.status.conditions or () if each.type == "Ready"), disruption]
+    known_s = [seconds(each.last_transition_time) for each in changed if each is not None]
+    finished_s = [seconds(each.finished_at) for each in _terminated(pod)]
+    return max((*known_s, *finished_s), default=0)
+
+
+def is_untimed(pod: Pod) -> bool:
+    """Whether a pod has run and ended, and nothing says when.
+
+    Raises:
+        ValueError: A time is none.
+    """
+    has_run = any(True for _ in _terminated(pod))
+    is_over = pod.status.phase in _FINAL and not seconds(pod.metadata.deletion_timestamp)
+    return is_over and has_run and not _known_s(pod)

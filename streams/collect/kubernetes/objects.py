@@ -191,12 +191,12 @@ class ErrorStatus(msgspec.Struct):
 
 
 def seconds(at: Time) -> int:
-    """A time in seconds since 1970; 0 where there is none.
+    """A time in seconds since 1970; 0 where there is none, which Go may write as the year 1.
 
     Raises:
         ValueError: It is before 2000 or after 2299, or has no zone.
     """
-    if at is None:
+    if at is None or at.year == 1:
         return 0
     if at.tzinfo is None:
         raise ValueError(f"the time {at} has no zone")

@@ -13,6 +13,7 @@ from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavailableError
 from streams.collect.kubernetes.api import ExpiredError, ListPage, ObjectAnswer
 from streams.collect.kubernetes.claims import Claimed, ClaimReader
+from streams.collect.kubernetes.ends import is_untimed
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
 from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod, over_committed
@@ -267,6 +268,11 @@ class Poll:
             odd = None if is_gone else not_read_of_pod(pod, self._options, node, claimed.fault)
             if odd is None and touched is not None and not is_gone:
                 odd = over_committed(self._state.pod(pod.metadata.uid))
+                if odd is None and is_untimed(pod):
+                    said = f"pod {pod.metadata.namespace}/{pod.metadata.name} has ended"[:300]
+                    odd = NotRead(
+                        "no_times", f"{said}, and nothing says when: it is paid until it was read last"
+                    )
             self._say(f"pod/{pod.metadata.uid}", odd, "no_gpu" if touched is None else "")
             return touched
         except ValueError as fault:

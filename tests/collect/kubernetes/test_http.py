@@ -157,7 +157,7 @@ def test_a_pod_that_is_gone_ends_even_if_its_last_state_cannot_be_read(cluster: 
     cluster.poll(20)
     broken = pod("a", created=10, bound=11, started=12, ended=15, **TRAIN)
     ended = broken["status"]["containerStatuses"][0]["state"]["terminated"]
-    ended["finishedAt"] = "0001-01-01T00:00:00Z"
+    ended["finishedAt"] = "1901-01-01T00:00:00Z"
     cluster.put("pods", broken)
     assert cluster.poll(30) == []
     cluster.delete("pods", broken)
@@ -182,7 +182,7 @@ def test_a_pod_of_a_list_that_cannot_be_read_stops_nothing(cluster: Cluster, hos
         {"name": ""},
         {"name": "x" * 300},
         {"name": "n2", "creationTimestamp": "9999-01-01T00:00:00Z"},
-        {"name": "n2", "deletionTimestamp": "0001-01-01T00:00:00Z"},
+        {"name": "n2", "deletionTimestamp": "1901-01-01T00:00:00Z"},
         {"name": 7},
     ],
 )

@@ -34,7 +34,7 @@ from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
-from streams.collect.slurm.tres import GpusOfNode, gpu_milli, type_milli, unknown_accelerators
+from streams.collect.slurm.tres import GpusOfNode, node_gpu_milli, type_milli, unknown_accelerators
 
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
 _ASKED_AGAIN_S: Final = 600
@@ -146,7 +146,9 @@ class SlurmCollector(PolledByOptions):
         at_s = max(now_s - now_s % max(self.interval_ms // 1000, 1), progress.since_s)
         first_s = max(progress.since_s, now_s // DAY_S * DAY_S)  # what is older than a day would be too late
         fields_of = FieldsOfNodes(self._options, partial(self._default_partition, account))
-        self._gpu_milli_of_node = {node.name: gpu_milli(node.tres, self._options) for node in listing.nodes}
+        self._gpu_milli_of_node = {
+            node.name: node_gpu_milli(node.tres, self._options) for node in listing.nodes
+        }
         found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of, account)
         progress.nodes = found.known
         return EventBatch(found.events, progress.position(), account)

@@ -20,10 +20,10 @@ from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, time_of
 from streams.collect.slurm.tres import (
-    gpu_milli,
     gpu_type,
     gpus_of_node,
     named_type,
+    node_gpu_milli,
     tres_counts,
     unknown_accelerators,
 )
@@ -119,7 +119,7 @@ def node_events(
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
     for node in nodes:
-        gpus = -(-gpu_milli(node.tres, options) // 1000)  # MIG instances need not fill a GPU
+        gpus = -(-node_gpu_milli(node.tres, options) // 1000)  # MIG instances need not fill a GPU
         if node.states & _OFF:
             account.free("off")
             continue

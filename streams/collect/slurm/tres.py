@@ -152,14 +152,25 @@ class GpuUnits(Protocol):
 
 
 def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
-    """Thousandths of GPUs: whole ones, shards and MPS shares, and other generic resources that are named."""
+    """Thousandths of GPUs that a job holds: whole ones, shards and MPS shares, and other generic resources that are named."""
+    return sum(_kinds_milli(tres, units))
+
+
+def node_gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
+    """Thousandths of GPUs that a node has: its shards and MPS shares are of the GPUs that it counts beside them."""
+    whole, shards, mps, others = _kinds_milli(tres, units)
+    return (whole or max(shards, mps)) + others
+
+
+def _kinds_milli(tres: Mapping[str, int], units: GpuUnits) -> tuple[int, int, int, int]:
+    """Thousandths of GPUs: whole ones, as shards, as MPS shares, as other resources."""
     shards = _number(tres, "gres/shard") * 1000 // units.shards_per_gpu
     mps = _number(tres, "gres/mps") * 1000 // units.mps_per_gpu
     others = sum(_number(tres, f"gres/{name}") * round(gpus * 1000) for name, gpus in units.gres_gpus.items())
     typed = {name[len("gres/gpu:") :]: n for name, n in tres.items() if name.startswith("gres/gpu:")}
     untyped = max(tres.get("gres/gpu", 0) - sum(typed.values()), 0)
     whole = untyped * 1000 + sum(type_milli(type_, number) for type_, number in typed.items())
-    return whole + shards + mps + others
+    return whole, shards, mps, others
 
 
 def type_milli(type_: str, number: int) -> int:

@@ -15,6 +15,7 @@ from streams.collect.slurm.tres import (
     gpu_type,
     gpus_of_node,
     named_type,
+    node_gpu_milli,
     node_names,
     tres_counts,
 )
@@ -155,3 +156,18 @@ def test_a_count_of_what_is_not_read_may_be_anything() -> None:
     assert found == {"cpu": 4, "gres/gpu": 2}
     with pytest.raises(ValueError, match="no list of resources"):
         tres_counts("cpu=4,gres/gpu=18446744073709551614")
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ({"gres/gpu": 4, "gres/shard": 16}, 4000),
+        ({"gres/gpu": 4, "gres/gpu:a100": 4, "gres/mps": 400}, 4000),
+        ({"gres/shard": 16, "gres/mps": 200}, 4000),
+        ({"gres/gpu": 2, "gres/npu": 3}, 5000),
+    ],
+)
+def test_shards_of_a_node_are_of_its_gpus(tres: dict[str, int], gpus: int) -> None:
+    """thediymaker/slurm-node-dashboard#61: Slurm offers each GPU whole, or as tokens for it."""
+    units = Options(shards_per_gpu=4, gres_gpus={"npu": 1})
+    assert node_gpu_milli(tres, units) == gpus

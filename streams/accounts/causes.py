@@ -74,6 +74,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "gpu_annotation": "KAI reserves its GPU by a pod of its own, which is metered; let pods ask for resources (MIG, HAMi, time slicing) where each is to pay its share",
     "gpu_count": "let gpu-feature-discovery have the device plugin's configuration, so that nvidia.com/gpu.replicas says how GPUs are shared; of several models the labels of a node name one",
     "gpu_share": "name the price of a GPU-hour in a CSV: `gpus` of an instance are whole",
+    "gpus_differ": "the list has another number of GPUs than the cloud: load its price by a CSV with gpus",
     "host_without_gpus": "the catalogue has no price for the host's GPUs: load one that has, or a CSV",
     "late_holdings": "raise dashboard_delay_s",
     "malformed": _REPORT,

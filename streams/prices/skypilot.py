@@ -60,9 +60,13 @@ def zone_ids(zones: Iterable[str]) -> int:
 
 def _is_taken(given: PriceList, offer: _Offer) -> bool:
     place = place_of(offer.instance_type or offer.gpu_type, offer.zone or offer.region)
-    known = None if offer.gpus else gpus_of(offer.instance_type, {})
-    if known is not None and known.gpu_count:  # the price of the host alone, or a row that lacks its GPUs
+    known = gpus_of(offer.instance_type, {})
+    count = 0 if known is None else known.gpu_count
+    if count and not offer.gpus:  # the price of the host alone, or a row that lacks its GPUs
         given.offers.missed("host_without_gpus", place)
+        return False
+    if count and offer.gpus != count:
+        given.offers.missed("gpus_differ", f"{place}: {offer.gpus} GPUs, and it has {count}")
         return False
     if offer.usd:
         given.offers.taken(place=place)

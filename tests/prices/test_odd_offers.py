@@ -89,6 +89,22 @@ def test_instances_of_skypilot_with_a_share_of_a_gpu_are_counted() -> None:
     assert (account.reasons, account.said) == ({"gpu_share": 1}, ["g6f.large: 0.125 L4"])
 
 
+def test_a_catalogue_with_another_number_of_gpus_than_an_instance_has_is_not_believed() -> None:
+    """skypilot-org/skypilot-catalog#50: with 12 GPUs in place of 8 each of them costs a third less."""
+    header = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region"
+    rows = [
+        f"{H100},H100,{count},96,1900,117.984,29.496,{region}" for count, region in ((12, "r1"), (8, "r2"))
+    ]
+    given = PriceList("vms.csv", "\n".join([header, *rows]).encode(), "azure")
+    records = records_of(given, format_of(given), NOW_MS)
+    assert {each.event.sku for each in records} == {f"azure.{H100}.r2", f"azure.{H100}.r2.spot"}
+    account = given.offers.total()
+    assert (account.reasons, account.said) == (
+        {"gpus_differ": 1},
+        [f"{H100} in r1: 12 GPUs, and it has 8"],
+    )
+
+
 def test_a_list_of_which_all_is_left_out_says_what_and_why() -> None:
     content = aws().replace(b'"0.01"', b'"0"').replace(b"55.0400000000", b"0")
     with pytest.raises(WrongUseError, match=r"2 no_plain_price; first: p5.48xlarge in us-east-1: \$0"):

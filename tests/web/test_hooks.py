@@ -190,6 +190,13 @@ def test_a_job_hook_of_an_old_gitlab_is_no_error() -> None:
     assert gitlab.job_of(headers, (source_case("11-gitlab-old-hook") / "hook.json").read_bytes())
 
 
+@pytest.mark.parametrize("runner", [None, {"tags": None}, {"description": "gpu-01"}])
+def test_a_job_of_a_runner_without_tags_is_no_error(runner: dict[str, Any] | None) -> None:
+    headers = {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": TOKEN}
+    answers, _ = posted("gitlab", (json.dumps(of_gitlab("success") | {"runner": runner}).encode(), headers))
+    assert [status for status, _ in answers] == [202]
+
+
 def test_a_job_of_gitlab_from_queue_to_end() -> None:
     headers = {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": TOKEN}
     answers, log = posted("gitlab", *((json.dumps(each).encode(), headers) for each in GITLAB))

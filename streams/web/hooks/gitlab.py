@@ -16,7 +16,7 @@ _EVENT: Final = "Job Hook"
 
 class _Runner(msgspec.Struct):
     description: str | None = None
-    tags: list[str] = []
+    tags: list[str] | None = None
 
 
 class _User(msgspec.Struct):
@@ -79,7 +79,7 @@ def job_of(headers: Mapping[str, str], body: bytes) -> CiJob | None:
             started_at=found.build_started_at,
             finished_at=found.build_finished_at,
             retries=found.retries_count,
-            tags=found.runner.tags if found.runner else (),
+            tags=(found.runner.tags or ()) if found.runner else (),
             user=(found.user.username or found.user.name) if found.user else "",
         )
     )

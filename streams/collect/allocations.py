@@ -78,6 +78,11 @@ class Allocations:
         """Return whose a pod ("namespace/name") was at the end of an interval, as `of_gpu` does."""
         return _holder_at_end(self._of_pod.get(pod, ()), from_ms, until_ms)
 
+    def node_of_pod(self, pod: str, from_ms: int, until_ms: int) -> str:
+        """On which node a pod was; empty where that is not known."""
+        nodes = {each.node for each in self._of_pod.get(pod, ()) if each.overlaps(from_ms, until_ms)}
+        return nodes.pop() if len(nodes) == 1 else ""
+
     def of_gpu(self, node: str, names: Sequence[str], from_ms: int, until_ms: int) -> JobHolder | None:
         """Who held a GPU with one of these names at the end of an interval; None if nobody, or if it is ambiguous.
 

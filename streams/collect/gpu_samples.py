@@ -79,9 +79,11 @@ def samples_of(
     Values that no GPU has are left out; a GPU without a utilization is not sampled. Both are said in `account`.
     """
     of_holder: dict[tuple[str, JobHolder], list[GpuReading]] = {}
+    readings = list(readings)
+    nodes = _nodes_of_pods(readings, allocations, (at_ms - options.interval_ms, at_ms))
     for given in readings:
         reading, odd = _plausible(given)
-        node = reading.node or host
+        node = nodes.get(reading.node) or reading.node or host
         named = f"{node[:100]}: GPU {_gpu_id(reading)[:100]}"
         if odd:
             account.not_understood(OUT_OF_RANGE, f"{named}: {odd}")
@@ -98,6 +100,20 @@ def samples_of(
     return [
         _event(node, holder, found, at_ms, options, source) for (node, holder), found in of_holder.items()
     ]
+
+
+def _nodes_of_pods(
+    readings: Iterable[GpuReading], allocations: Allocations, interval_ms: tuple[int, int]
+) -> dict[str, str]:
+    """What readings call their node -> the node that their pods are on.
+
+    An exporter in a pod of its own calls its node by that pod's name (NVIDIA/dcgm-exporter#78).
+    """
+    found: dict[str, set[str]] = {}
+    for each in readings:
+        if each.pod and (node := allocations.node_of_pod(each.pod, *interval_ms)):
+            found.setdefault(each.node, set()).add(node)
+    return {called: nodes.pop() for called, nodes in found.items() if len(nodes) == 1}
 
 
 def _plausible(reading: GpuReading) -> tuple[GpuReading, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from streams.accounts.account import Account
-from streams.collect.allocations import Allocations
+from streams.collect.allocations import Allocation, Allocations
 from streams.collect.dcgm.collector import DcgmCollector
 from streams.collect.dcgm.options import Options
 from streams.collect.gpu_samples import GpuReading, SampleOptions, samples_of
@@ -19,12 +20,14 @@ class _SampleOptions(SampleOptions):
     interval_s: float = 10.0
 
 
-def sampled(*readings: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+def sampled(
+    *readings: dict[str, Any], held: Sequence[Allocation] = ()
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the samples, and what is left out, of GPUs of one job; a working one by default."""
     plain = GpuReading("0", "u", "", "n1", "", "H100", "7", 0.5, 0.4, 0.1, 4096.0, 300.0)
     given = [plain._replace(gpu=str(at), **each) for at, each in enumerate(readings)]
     account = Account()
-    events = samples_of(given, "h", 0, _SampleOptions(), "dcgm", Allocations(()), account)
+    events = samples_of(given, "h", 0, _SampleOptions(), "dcgm", Allocations(held), account)
     return [dict(event.value) for event in events], account.said
 
 
@@ -60,3 +63,25 @@ def test_a_public_report_of_corrupt_utilization() -> None:
     assert (event["memory_used_mib"], event["power_w"]) == ([4.0], [70.1])
     assert batches[-1].account.reasons == {"out_of_range": 3}
     assert len(batches[-1].account.said) == 3
+
+
+@pytest.mark.parametrize(
+    ("called", "pods", "nodes"),
+    [
+        ("dcgm-exporter-6ldbb", ["ml/a", ""], {"n1"}),  # the GPU without a pod is on that node, too
+        ("n1", ["ml/a", ""], {"n1"}),
+        ("", ["ml/a"], {"n1"}),
+        ("dcgm-exporter-6ldbb", ["ml/a", "ml/b"], {"dcgm-exporter-6ldbb"}),  # pods of two nodes
+        ("dcgm-exporter-6ldbb", ["ml/c", ""], {"dcgm-exporter-6ldbb"}),  # of a pod that is not known
+    ],
+)
+def test_a_node_that_an_exporter_calls_by_its_own_pod_is_that_of_the_pods(
+    called: str, pods: list[str], nodes: set[str]
+) -> None:
+    """NVIDIA/dcgm-exporter#78: without the host's network `Hostname` is the exporter's pod."""
+    held = [
+        Allocation("n1", "run-7", gpus=["0"], pod="ml/a", from_ms=-1),
+        Allocation("n2", "run-8", gpus=["0"], pod="ml/b", from_ms=-1),
+    ]
+    events, _ = sampled(*({"node": called, "pod": pod} for pod in pods), held=held)
+    assert {event["node"] for event in events} == nodes

@@ -74,7 +74,7 @@ _MIG: Final = re.compile(r"nvidia\.com/mig-([1-8])g\.\d{1,4}gb[a-z.+-]{0,12}")
 _MIG_PRODUCT: Final = re.compile(r"(.+)-MIG-([1-8])g\.\d{1,4}gb.*")
 #: A product whose MIG instances are none that the device plugin can offer.
 INVALID: Final = "-MIG-INVALID"
-_REPLICAS_AT_MOST: Final = 1_000
+_REPLICAS_AT_MOST: Final = 100_000
 _DEVICES_AT_MOST: Final = 1_024
 _WHOLE_MILLI: Final = 1_000
 

@@ -23,6 +23,7 @@ from streams.collect.values import event_text
 _SKEW_S: Final = 1
 #: An attempt that goes on for ever forgets pods that are gone.
 _PODS_KEPT: Final = 2_000
+_GPU_MILLI_AT_MOST: Final = 1_024_000
 _NO_CHANGE_S: Final = 2**62
 
 
@@ -195,9 +196,12 @@ def _take_facts(
     """Take where it runs and since when; return from when on the attempt's holdings may be others."""
     changed_s = _NO_CHANGE_S
     if pod.spec.node_name and not known.bound_s:
+        share = gpu_share(known.devices, node, options)
+        if share > _GPU_MILLI_AT_MOST:
+            raise ValueError("more GPUs than a node can have")
         known.node = event_text(pod.spec.node_name)
         known.bound_s = _bound_s(pod)
-        hold(known, gpu_share(known.devices, node, options), gpus_of(pod.metadata.annotations or {}))
+        hold(known, share, gpus_of(pod.metadata.annotations or {}))
         attempt.nodes[known.node] = {**node.fields}
         changed_s = known.bound_s
     if not known.started_s:

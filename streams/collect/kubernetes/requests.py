@@ -13,7 +13,8 @@ from streams.collect.kubernetes import hami
 from streams.collect.kubernetes.objects import Container, PodSpec, Quantity
 from streams.collect.kubernetes.quantities import mebibytes, milli
 
-_DEVICES_AT_MOST: Final = 1_024
+#: They may be shares: one in thousands of a GPU, or one of its MiB.
+_DEVICES_AT_MOST: Final = 1_000_000
 _COUNT_AT_MOST: Final = 10**9
 
 

@@ -84,6 +84,12 @@ MIG_REPLICAS = {**H100, "nvidia.com/mig-1g.10gb.replicas": "4", "nvidia.com/mig-
             {"nvidia.com/gpu.shared": "8"},
             250,
         ),
+        # NVIDIA/k8s-device-plugin#1433: GPUs cut by their memory.
+        (
+            {**H100, "nvidia.com/gpu.count": "1", "nvidia.com/gpu.replicas": "16384"},
+            {"nvidia.com/gpu": "16384"},
+            0,
+        ),
         # bottlerocket-os/bottlerocket#4418: four instances of each of 8 GPUs, each shared by 4.
         (
             {**MIG_SHARED, "nvidia.com/gpu.count": "32", "nvidia.com/gpu.replicas": "1"},
@@ -126,6 +132,22 @@ def test_what_pods_share_is_a_share_of_it_be_it_a_gpu_or_a_mig_instance(
     assert not unknown_share([resource], found, OPTIONS)
     whole = int(gpu_share({resource: int(capacity[resource])}, found, OPTIONS))
     assert found.gpu_milli == int(labels.get("nvidia.com/gpu.count", 0)) * 1000 or found.gpu_milli == whole
+
+
+def test_a_pod_may_hold_thousands_of_shares_and_no_thousands_of_gpus() -> None:
+    """NVIDIA/k8s-device-plugin#1433: 4,096 of 16,384 shares are a quarter of a GPU."""
+    labels = {"nvidia.com__gpu.replicas": "16384", "nvidia.com__gpu.count": "1"}
+    cluster = Cluster()
+    cluster.put("nodes", node("n1", 16_384, **labels))
+    cluster.put("pods", pod("a", bound=1, gpus="4096"))
+    assert cluster.jobs(10)[-1][-1] == 0.25
+    whole = Cluster()
+    whole.put("nodes", node("n1", 8))
+    whole.put("pods", pod("a", bound=1, gpus="1025"))
+    whole.poll(10)
+    account = whole.batches[-1].account
+    assert account.reasons == {"malformed": 1}
+    assert "more GPUs than a node can have" in str(account.said)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,9 @@ def not_read_of_pod(
     name = f"pod {pod.metadata.namespace}/{pod.metadata.name}"[:300]
     if found := _unknown(_limits(pod), options):
         return NotRead("unknown_resource", f"{name} holds {found}, which is read as no GPU")
+    shares = sorted(SHARES & {*_limits(pod)})
+    if shares and not any(is_gpu(each, options) for each in _limits(pod)):
+        return NotRead("unknown_resource", f"{name} holds {shares[0]}, and does not say of how many GPUs")
     if (
         node is not None
         and not node.core_milli

@@ -62,6 +62,16 @@ def test_what_is_read_or_is_no_accelerator_is_not_said(resource: str) -> None:
     assert looked(pod("a", bound=1, resource=resource)) == []
 
 
+def test_a_share_of_no_gpu_is_said() -> None:
+    """HAMi adds the number of GPUs where it is missing; where it has not, nothing was said."""
+    (found,) = looked(pod("a", bound=1, resource="nvidia.com/gpumem", gpus="3000"))
+    assert found == (
+        "unknown_resource",
+        "pod research/a holds nvidia.com/gpumem, and does not say of how many GPUs",
+    )
+    assert looked(pod("a", bound=1, resource="nvidia.com/gpumem"), resources={"nvidia.com/gpumem": 0.1}) == []
+
+
 def test_pods_that_hold_nothing_are_not_said() -> None:
     waiting, ended = pod("a", resource="gpu.intel.com/xe"), pod("b", bound=1, resource="gpu.intel.com/xe")
     ended["status"]["phase"] = "Succeeded"

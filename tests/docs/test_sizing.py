@@ -35,6 +35,20 @@ def test_what_is_said_to_be_measured_stands_where_it_was(page: str, figure: str)
     assert figure in Path("docs", page).read_text()
 
 
+_MEASURED = re.findall(r"\[(\d[^\]]*)\]\((performance\w*\.md)#", PAGE)
+
+
+@pytest.mark.parametrize(("figure", "page"), _MEASURED)
+def test_a_figure_that_leads_to_a_page_stands_there(figure: str, page: str) -> None:
+    text = Path("docs", page).read_text()
+    for number in re.findall(r"\d[\d,.]*\d|\d", figure):
+        assert re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", text), f"{number} of {figure}"
+
+
+def test_every_row_of_what_was_measured_leads_to_a_page() -> None:
+    assert len(_MEASURED) >= 10
+
+
 def test_a_larger_fleet_never_needs_less() -> None:
     found = [sizing.sizing(gpus, gpus // 10, 15) for gpus in (10, 2_000, 2_001, 50_000, 400_000, 10_000_000)]
     for smaller, larger in itertools.pairwise(found):

@@ -14,8 +14,8 @@ from tests.oracle.intake import Sample
 from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.oracle.rows import largest_by_minute, usage
 
-#: (attempt, node) -> minute -> sampled GPU-ms, productive ones, and those of them in which multiprocessors may have worked.
-UsedByNode = dict[tuple[int, str], dict[int, tuple[int, int, int]]]
+#: (attempt, node) -> minute -> sampled GPU-ms, productive ones, those of them in which multiprocessors may have worked, and whether these are sampled.
+UsedByNode = dict[tuple[int, str], dict[int, tuple[int, int, int, bool]]]
 BLOCK = 10
 
 
@@ -35,6 +35,7 @@ def used_by_node(samples: Iterable[Sample]) -> UsedByNode:
                 0
                 if sm.get(minute, (0, 0))[0] and 10 * sm[minute][1] <= row.productive_gpu_ms
                 else row.productive_gpu_ms,
+                bool(sm.get(minute, (0, 0))[0]),
             )
             for minute, row in usage(mine).items()
             if row.sampled_gpu_s
@@ -91,11 +92,29 @@ class IdleView(NamedTuple):
             for minute in {minute for rows in self.used.values() for minute in rows}
             if 10 * self.sums(minute, minute + 1)[1] < 9 * self.sums(minute, minute + 1)[0]
         }
+        waits = self.waits()
         used = {
-            key: {m: (s, at_work if m in lows else p, 0) for m, (s, p, at_work) in rows.items()}
+            key: {
+                m: (s, 0 if m in waits else at_work if m in lows else p, 0, known)
+                for m, (s, p, at_work, known) in rows.items()
+            }
             for key, rows in self.used.items()
         }
         return self._replace(used=used)
+
+    def waits(self) -> set[int]:
+        """The minutes in which one GPU of all is busy without a break and the others do nothing, where multiprocessors are not sampled."""
+        of_minute: dict[int, list[tuple[int, int, int, bool]]] = defaultdict(list)
+        for rows in self.used.values():
+            for minute, row in rows.items():
+                of_minute[minute].append(row)
+        found = set()
+        for minute, of in of_minute.items():
+            sampled, productive = (sum(row[place] for row in of) for place in (0, 1))
+            is_one = 59_700 <= productive <= 60_300 and not any(row[3] for row in of)
+            if is_one and productive < self.limits["productive_ratio"] * sampled:
+                found.add(minute)
+        return found
 
     def cost(self, lo: int) -> int:
         """What accrued from a minute on."""
@@ -200,7 +219,7 @@ def _fallen(view: IdleView) -> bool:
     rate = Fraction(view.cost(view.end - BLOCK) * HOUR_MS, BLOCK * MINUTE_MS)
     if rate < view.limits["page_usd_per_hour"] * 10**9 * view.scale:
         return False
-    view = view.without_waiting()
+    waits, view = view.waits(), view.without_waiting()
     minutes = {m: view.sums(m, m + 1) for m in range(view.end - 360, view.end)}
     sampled = [m for m, (s, _) in minutes.items() if s]
     works = [m for m in sampled if minutes[m][1] >= Fraction(2, 100) * minutes[m][0]]
@@ -217,6 +236,7 @@ def _fallen(view: IdleView) -> bool:
         and 2 * (view.end - begin) >= 3 * view.longest_phase(begin)
         and before[0] > 0
         and 2 * before[1] >= before[0]
+        and (100 * before[1] <= 98 * before[0] or all(minute < begin for minute in waits))
         and all(50 * sum(row[1] for row in rows) <= sum(row[0] for row in rows) for rows in nodes)
         and view.covered(begin)
         and view.paid_since_ms <= begin * MINUTE_MS

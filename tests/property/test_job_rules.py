@@ -139,12 +139,16 @@ def _sampled(job_id: str, util: float, gpu_count: int, pause_min: int, **labels:
     return sorted([*lines, job("other", "queued", T0 + 4 * HOUR_MS)], key=time_of)
 
 
-def _fallen(job_id: str, purchase: str, busy: float, rest: tuple[float, float]) -> list[Line]:
-    """64 GPUs of two nodes that work for half an hour, and then do what is left."""
+def _fallen(
+    job_id: str, purchase: str, busy: float, rest: tuple[float, float], one: float | None = None
+) -> list[Line]:
+    """64 GPUs of two nodes that work for half an hour, and then do what is left; `one`: what the first GPU does then."""
     lines = [*PRICES, job(job_id, "started", T0, gpu_count=64, purchase=purchase)]
     for minute in range(1, 60):
         for node, util in enumerate((busy, busy) if minute <= 30 else rest):
             use = dict.fromkeys(map(str, range(32)), util)
+            if one is not None and minute > 30 and not node:
+                use["0"] = one
             lines.append(gpu(job_id, T0 + minute * 60_000, 60_000, use, node=f"n{node}", purchase=purchase))
     return sorted([*lines, job("other", "queued", T0 + HOUR_MS)], key=time_of)
 
@@ -164,6 +168,7 @@ IDLING = (
 FALLEN = (
     ("on_demand", 0.9, (0.0, 0.0)), ("spot", 0.9, (0.0, 0.0)), ("spot", 0.4, (0.0, 0.0)), ("spot", 0.9, (0.021, 0.0)),
     ("reserved", 0.9, (0.021, 0.021)),
+    ("spot", 0.9, (0.0, 0.0), 1.0), ("spot", 1.0, (0.0, 0.0), 1.0), ("spot", 0.9, (0.0, 0.0), 0.99),
 )  # fmt: skip
 
 
@@ -196,7 +201,8 @@ def idling() -> list[Watching]:
 #: The minute at which the alert of each of these logs fires, and as what.
 FIRED = [
     [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
-    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [], [(135, "ticket")],
+    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [],
+    [(44, "page")], [], [], [(135, "ticket")],
 ]  # fmt: skip
 
 
@@ -346,7 +352,7 @@ def _fallen_on_one_node(patch: pytest.MonkeyPatch) -> None:
     def of_one(view: plain_idle.IdleView) -> bool:
         minutes = {minute for rows in view.used.values() for minute in rows}
         sums = {m: view.sums(m, m + 1) for m in minutes}
-        return fallen(view._replace(used={(1, ""): {m: (s, p, p) for m, (s, p) in sums.items()}}))
+        return fallen(view._replace(used={(1, ""): {m: (s, p, p, False) for m, (s, p) in sums.items()}}))
 
     patch.setattr(plain_idle, "_fallen", of_one)
 
@@ -356,11 +362,30 @@ def _fallen_though_never_busy(patch: pytest.MonkeyPatch) -> None:
 
     def thrice_as_busy(view: plain_idle.IdleView) -> bool:
         used = {
-            key: {m: (s, p * 3, w * 3) for m, (s, p, w) in rows.items()} for key, rows in view.used.items()
+            key: {m: (s, p * 3, w * 3, of) for m, (s, p, w, of) in rows.items()}
+            for key, rows in view.used.items()
         }
         return fallen(view._replace(used=used))
 
     patch.setattr(plain_idle, "_fallen", thrice_as_busy)
+
+
+def _one_that_waits_works(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain_idle.IdleView, "waits", lambda _: set())
+
+
+def _one_that_works_waits(patch: pytest.MonkeyPatch) -> None:
+    """Also where all of them worked without a break before."""
+    fallen = plain_idle._fallen
+
+    def unbroken(view: plain_idle.IdleView) -> bool:
+        used = {
+            key: {m: (s, p - p // 40 if p == s else p, w, of) for m, (s, p, w, of) in rows.items()}
+            for key, rows in view.used.items()
+        }
+        return fallen(view._replace(used=used))
+
+    patch.setattr(plain_idle, "_fallen", unbroken)
 
 
 def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
@@ -383,6 +408,7 @@ BREAKS: tuple[Patch, ...] = (
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
     _idle_though_unsampled, _idle_though_unpaid, _looked_at_always, _fallen_on_one_node, _fallen_though_never_busy,
+    _one_that_waits_works, _one_that_works_waits,
 )  # fmt: skip
 
 

@@ -12,10 +12,11 @@ from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
-from streams.engine.coverage.coverage import Coverage, RecentUsage
+from streams.engine.coverage.coverage import Coverage, JobMinutes, RecentUsage
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
@@ -27,6 +28,8 @@ from streams.engine.rules.idle_gpus import (
     LAG_MINUTES,
     LOOKBACK_MINUTES,
     SPINNING_FROM_RATIO,
+    UNBROKEN_RATIO,
+    UNBROKEN_WITHIN_MS,
     WORKED_MINUTES,
     WORKED_RATIO,
     has_fallen,
@@ -300,6 +303,8 @@ def _fallen(
     # Ranks that wait for one that is gone are busy and do nothing. Where all are, `spinning` tells of it.
     are_some = productive_ms < SPINNING_FROM_RATIO * sampled_ms
     by_node = np.where(are_some, usage.at_work_ms, usage.productive_ms)
+    waits = _waits(usage, ratio)
+    by_node[:, waits] = 0
     productive_ms = by_node.sum(axis=0)
     begin = _first_of_run(sampled_ms, productive_ms, FALLEN_RATIO)
     if begin is None:
@@ -309,12 +314,12 @@ def _fallen(
         return None
     before = slice(max(begin - WORKED_MINUTES, 0), begin)
     of_node = usage.sampled_ms[:, begin:].sum(axis=1), by_node[:, begin:].sum(axis=1)
+    worked, sampled = int(productive_ms[before].sum()), int(sampled_ms[before].sum())
+    # Where all worked without a break, one that does so says nothing.
+    most = UNBROKEN_RATIO if waits[begin:].any() else 1
     return Fallen(
         minutes=LOOKBACK_MINUTES - begin,
-        worked_before=bool(
-            sampled_ms[before].sum() > 0
-            and productive_ms[before].sum() >= WORKED_RATIO * sampled_ms[before].sum()
-        ),
+        worked_before=sampled > 0 and WORKED_RATIO * sampled <= worked <= most * sampled,
         on_all_nodes=bool((of_node[1] <= FALLEN_RATIO * of_node[0]).all()),
         longest_before=_longest_between(
             _unsuspended(job, sampled_ms, until - LOOKBACK_MINUTES)[:begin], productive_ms[:begin], ratio
@@ -323,6 +328,17 @@ def _fallen(
         held_ms=_held_ms(job, from_ms, until_ms),
         nano_per_hour=nano_per_hour,
     )
+
+
+def _waits(usage: JobMinutes, ratio: float) -> NDArray[np.bool_]:
+    """The minutes in which one GPU is busy without a break and all others do nothing, and no more is known of them.
+
+    A rank that waits for another one looks so, and work hardly ever does.
+    """
+    sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
+    is_one = np.abs(productive_ms - MINUTE_MS) <= UNBROKEN_WITHIN_MS
+    is_one &= productive_ms < ratio * sampled_ms
+    return np.asarray(is_one & (usage.sm_sampled_ms.sum(axis=0) == 0))
 
 
 def _first_of_run(sampled_ms: I64, productive_ms: I64, ratio: float) -> int | None:

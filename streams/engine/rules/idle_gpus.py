@@ -42,6 +42,10 @@ WORKED_RATIO: Final = 0.5
 #: `spinning` is about GPUs of which this share is busy.
 SPINNING_FROM_RATIO: Final = 0.9
 WORKED_MINUTES: Final = 10
+#: GPU-time of one GPU in a minute in which it is busy without a break differs from a minute by less (ms).
+UNBROKEN_WITHIN_MS: Final = 300
+#: GPUs that were busy so much may as well have worked without a break.
+UNBROKEN_RATIO: Final = 0.98
 #: GPUs idle for longer than in their phases before, between times of work, by this factor, in halves.
 LONGEST_HALVES: Final = 3
 #: No phase is so usual that no alert opens after so long.

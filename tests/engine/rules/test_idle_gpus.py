@@ -128,6 +128,56 @@ def test_of_several_turns_in_one_batch_each_has_its_own_figures() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "left", "sm", "is_paged"),
+    [
+        (0.85, {"0": 1.0}, None, True),
+        (0.85, {"0": 1.0, "1": 0.004}, None, True),
+        (0.98, {"0": 1.0}, None, True),
+        (0.85, {}, None, True),
+        (1.0, {"0": 1.0}, None, False),
+        (0.85, {"0": 0.99}, None, False),
+        (0.85, {"0": 1.0, "1": 0.02}, None, False),
+        (0.85, {"0": 1.0, "1": 1.0}, None, False),
+        (0.85, {"0": 1.0}, 0.6, False),
+        (0.85, {"0": 1.0}, 0.05, True),
+    ],
+    ids=[
+        "one without a break",
+        "beside next to nothing",
+        "busy before",
+        "all fell",
+        "all worked without a break",
+        "a break",
+        "another one does a little",
+        "two",
+        "its multiprocessors work",
+        "they do not",
+    ],
+)
+def test_a_rank_that_waits_looks_busy_without_a_break(
+    before: float, left: dict[str, float], sm: float | None, is_paged: bool
+) -> None:
+    """64 GPUs work for half an hour; for 25 min hardly any does, which is less than the 50 that work on few GPUs may take."""
+    lines = [*PRICES, job("j", "started", T0, gpu_count=64, purchase="spot")]
+    for minute in range(1, 56):
+        for node in range(2):
+            works = minute <= 30
+            use = dict.fromkeys(map(str, range(32)), before if works else 0.0)
+            if node and not works:
+                use |= left
+            active = [(0.5 if works else sm) if util else 0.0 for util in use.values()]
+            activity = {} if sm is None else {"sm_ratio": active}
+            lines.append(gpu("j", T0 + minute * M, M, use, node=f"n{node}", purchase="spot", **activity))
+    ordered = sorted([*lines, job("o", "queued", T0 + 55 * M)], key=time_of)
+    watching = Watching(in_log_time(ordered))
+    watching.feed(len(ordered))
+    watching.checkpoint()
+    assert alerts_differ(watching, watching.told) == []
+    found = [row for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus"]
+    assert [row["severity"] for row in found] == ["page"] * is_paged
+
+
+@pytest.mark.parametrize(
     ("holds_gpus", "resumed_min", "idle"), [(True, 100, set()), (True, 60, EACH), (False, 100, set())]
 )
 def test_gpus_of_a_suspended_job_are_not_idle_and_count_from_where_it_is_resumed(

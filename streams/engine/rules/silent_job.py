@@ -6,7 +6,7 @@ A span may begin in the future, and stands unless something is heard before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.durations import BEGINNING_MS, MINUTE_MS
 from streams.engine.rules.evidence import attempts_evidence
@@ -34,23 +34,36 @@ def silence_ms(job: JobState, thresholds: Mapping[str, float]) -> int:
     return max(least_ms, round(thresholds["usual_times"] * known.usual_ms))
 
 
-def silent_spans(
-    timelines: Mapping[int, Timeline], heard_ms: int, lapse_ms: int, never_heard_ms: int
-) -> tuple[Span, ...]:
-    """Return the span in which it runs without activity for `lapse_ms`; of several running periods the last one counts.
+class Silence(NamedTuple):
+    """The last time in which a job runs without a break, since when nothing is heard of it, and for how long that may be."""
 
-    `heard_ms`: the newest heartbeat or sample, BEGINNING_MS if there was none ever. Then only running with GPUs counts,
-    for `never_heard_ms` (0: never).
+    running: Span
+    since_ms: int
+    wait_ms: int
+
+
+def silence_of(
+    job: JobState, timelines: Mapping[int, Timeline], thresholds: Mapping[str, float]
+) -> Silence | None:
+    """How long nothing has been heard of a job that runs; None: it does not run, or may never have been heard of.
+
+    Of a job that was never heard of only running with GPUs counts.
     """
-    never = heard_ms == BEGINNING_MS
-    if never and not never_heard_ms:
-        return ()
-    running = last_running(timelines, on_gpus=never)
-    if running is None:
-        return ()
-    start_ms, until_ms = running
-    from_ms = start_ms + never_heard_ms if never else max(start_ms, heard_ms) + lapse_ms
-    return ((from_ms, until_ms),) if from_ms < until_ms else ()
+    wait_ms, running = _wait_ms(job, thresholds), last_running(timelines, on_gpus=_is_never_heard(job))
+    if not wait_ms or running is None:
+        return None
+    return Silence(running, max(running[0], job.heard_ms), wait_ms)
+
+
+def _is_never_heard(job: JobState | None) -> bool:
+    return job is None or job.heard_ms == BEGINNING_MS
+
+
+def _wait_ms(job: JobState | None, thresholds: Mapping[str, float]) -> int:
+    """How long a job may send nothing; 0: one that was never heard of, for ever."""
+    if job is None or _is_never_heard(job):
+        return round(thresholds["never_heard_minutes"] * MINUTE_MS)
+    return silence_ms(job, thresholds)
 
 
 def last_running(timelines: Mapping[int, Timeline], *, on_gpus: bool = False) -> Span | None:
@@ -65,41 +78,33 @@ def last_running(timelines: Mapping[int, Timeline], *, on_gpus: bool = False) ->
 
 
 def _spans(known: JobKnown) -> Iterator[FactSpan]:
-    lapse_ms = silence_ms(known.job, known.thresholds)
-    never_ms = round(known.thresholds["never_heard_minutes"] * MINUTE_MS)
-    for each in silent_spans(known.timelines, known.job.heard_ms, lapse_ms, never_ms):
-        yield FactSpan(*each)
+    silence = silence_of(known.job, known.timelines, known.thresholds)
+    if silence is None:
+        return
+    from_ms, until_ms = silence.since_ms + silence.wait_ms, silence.running[1]
+    if from_ms < until_ms:
+        yield FactSpan(from_ms, until_ms)
 
 
 def _cause(at: JobAt) -> str:
     if at.job is None:
         return ""
     of = at.settings["silent_job"]
-    if at.job.heard_ms == BEGINNING_MS:
-        return span(round(of["never_heard_minutes"] * MINUTE_MS))
-    lapse_ms = silence_ms(at.job, of)
-    usual_ms = 0 if at.job.heartbeats is None else at.job.heartbeats.usual_ms
-    known = (
-        f", and had one each {span(usual_ms)}" if lapse_ms > of["minutes"] * MINUTE_MS and usual_ms else ""
-    )
-    return f"{span(lapse_ms)}{known}"
+    wait_ms, heartbeats = _wait_ms(at.job, of), at.job.heartbeats
+    if heartbeats is None or not heartbeats.usual_ms or wait_ms <= least_silence_ms(of):
+        return span(wait_ms)
+    return f"{span(wait_ms)}, and had one each {span(heartbeats.usual_ms)}"
 
 
 def _margins(at: JobAt) -> list[Margin]:
     of = at.settings["silent_job"]
-    never = at.job is None or at.job.heard_ms == BEGINNING_MS
+    never = _is_never_heard(at.job)
     what = "minutes of running on GPUs, never heard of" if never else "minutes without a heartbeat or sample"
-    if at.job is None or never:
-        threshold_ms = round(of["never_heard_minutes"] * MINUTE_MS)
-    else:
-        threshold_ms = silence_ms(at.job, of)
-    threshold = threshold_ms / MINUTE_MS
-    running = last_running(at.timelines, on_gpus=never)
-    if at.job is None or running is None or not running[0] <= at.at_ms < running[1] or not threshold_ms:
-        return [Margin(what, None, threshold, None)]
-    since_ms = running[0] if never else max(running[0], at.job.heard_ms)
-    silent_ms = max(at.at_ms - since_ms, 0)
-    return [Margin(what, silent_ms / MINUTE_MS, threshold, silent_ms / threshold_ms)]
+    silence, wait_ms = None if at.job is None else silence_of(at.job, at.timelines, of), _wait_ms(at.job, of)
+    if silence is None or not silence.running[0] <= at.at_ms < silence.running[1]:
+        return [Margin(what, None, wait_ms / MINUTE_MS, None)]
+    silent_ms = max(at.at_ms - silence.since_ms, 0)
+    return [Margin(what, silent_ms / MINUTE_MS, wait_ms / MINUTE_MS, silent_ms / wait_ms)]
 
 
 RULE: Final = JobRule(

@@ -339,7 +339,8 @@ def test_seven_of_eight_nodes_that_wait_for_one_are_one_page(
     assert "7 of 8 nodes stand still since 09:58 UTC" in alert.summary
 
 
-def test_one_rank_of_64_that_spins_is_a_page_within_twenty_minutes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("measures_sm", [True, False], ids=["its activity is sampled", "by its use alone"])
+def test_one_rank_of_64_that_spins_is_a_page_within_twenty_minutes(tmp_path: Path, measures_sm: bool) -> None:
     story = Story()
     nodes = {f"n{number}": 8 for number in range(8)}
     story.start(0, "hangs", "n0", gpu_count=64, nodes=nodes)
@@ -347,9 +348,9 @@ def test_one_rank_of_64_that_spins_is_a_page_within_twenty_minutes(tmp_path: Pat
         for minute in range(0, 240, 2):
             use = [0.9] * 8 if minute < 120 else [0.0 if number else 1.0] + [0.0] * 7
             active = [0.5 * each for each in use] if minute < 120 else [0.03 * each for each in use]
-            gpus = [str(gpu) for gpu in range(8)]
-            about = {"node": node, "interval_ms": 2 * MINUTE_MS, "gpus": gpus}
-            story.put("gpu", minute + 2, job_id="hangs", util_ratio=use, sm_ratio=active, **about)
+            about: dict[str, Any] = {"sm_ratio": active} if measures_sm else {}
+            about |= {"node": node, "interval_ms": 2 * MINUTE_MS, "gpus": [str(gpu) for gpu in range(8)]}
+            story.put("gpu", minute + 2, job_id="hangs", util_ratio=use, **about)
     ((rule, _, minute),) = story.told(tmp_path)
     assert rule == "idle_gpus"
     assert minute <= 140

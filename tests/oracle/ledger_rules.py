@@ -321,7 +321,7 @@ def price_jumps(
     said; of several of a SKU in one minute the last one. `time_ms`: when it was said. `records`: with the instants at which they
     came; one that came at the end of the minute judges it as well as those before.
     """
-    found: dict[tuple[str, int], tuple[int, int, Revision, Revision]] = {}
+    found: dict[tuple[str, int], tuple[int, int, Revision, Revision, Revision | None]] = {}
     for after in revisions:
         at_ms = max(after.time_ms, after.effective_ms)
         end_ms = at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
@@ -331,17 +331,17 @@ def price_jumps(
         if first_ms < end_ms <= until_ms and known.get(after.effective_ms) == after:
             place = after.sku, end_ms
             before = known[max(earlier)] if earlier else after
-            found[place] = max(
-                found.get(place, (-1, 0, after, after)), (at_ms, after.effective_ms, after, before)
-            )
+            oldest = known[sorted(earlier)[-2]] if len(earlier) > 1 else None
+            now = at_ms, after.effective_ms, after, before, oldest
+            found[place] = max(found.get(place, (-1, 0, after, after, None)), now, key=lambda each: each[:2])
     return sorted(
         (
             Episode(
                 "price_jump", "sku", sku, end_ms, end_ms + HOUR_MS if end_ms + HOUR_MS <= until_ms else None
             )
-            for (sku, end_ms), (_, _, after, before) in found.items()
+            for (sku, end_ms), (_, _, after, before, oldest) in found.items()
             if any(
-                _jumps(after, before, [each for came_ms, each in records if came_ms < last_ms])
+                _jumps(after, before, oldest, [each for came_ms, each in records if came_ms < last_ms])
                 for last_ms in (end_ms, end_ms + 1)
             )
         ),
@@ -349,7 +349,7 @@ def price_jumps(
     )
 
 
-def _jumps(after: Revision, before: Revision, records: Iterable[Json]) -> bool:
+def _jumps(after: Revision, before: Revision, oldest: Revision | None, records: Iterable[Json]) -> bool:
     enabled, factor = True, Fraction(3)
     for record in sorted(records, key=lambda record: str(record["name"]), reverse=True):
         if record.get("rule", record["name"]) == "price_jump":
@@ -357,6 +357,14 @@ def _jumps(after: Revision, before: Revision, records: Iterable[Json]) -> bool:
             factor = exact((record.get("thresholds") or {}).get("factor", factor))
     if not enabled or not before.price_nano:
         return False
+    if oldest is not None and oldest.price_nano and after.effective_ms - before.effective_ms <= 24 * HOUR_MS:
+        # "One that puts back what another one did within a day is none."
+        went = Fraction(before.price_nano, oldest.price_nano)
+        is_back = (
+            5 * after.price_nano <= 6 * oldest.price_nano and 5 * oldest.price_nano <= 6 * after.price_nano
+        )
+        if is_back and (went > factor or went < 1 / factor):
+            return False
     ratio = Fraction(after.price_nano, before.price_nano)
     return ratio > factor or ratio < 1 / factor
 

@@ -77,6 +77,19 @@ def test_a_price_that_was_as_far_before_is_no_news(world: World) -> None:
     assert jumps(world, 3) == [("dear", "firing", 11), ("dear", "resolved", 71)]
 
 
+@pytest.mark.parametrize(
+    ("minute", "usd", "is_news"),
+    [(14, 2.4, False), (14, 9, True), (24 * 60 + 11, 2.5, True)],
+    ids=["put back", "to another price", "two days later"],
+)
+def test_a_price_that_is_put_back_is_no_news(world: World, minute: int, usd: float, is_news: bool) -> None:
+    world.price("a", 2.5, 0)
+    world.price("a", 30, 10)
+    world.price("a", usd, minute)
+    news = [("a", "firing", minute + 1), ("a", "resolved", minute + 61)] if is_news else []
+    assert sorted(jumps(world, 26)) == sorted([("a", "firing", 11), ("a", "resolved", 71), *news])
+
+
 cents = st.integers(1, 2_000)
 
 

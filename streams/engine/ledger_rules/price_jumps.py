@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from schemas.durations import MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from schemas.events import PriceEvent
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
@@ -18,9 +18,10 @@ from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.episodes import opened
 from streams.engine.ledger_rules.gpu_prices import GpuPrices, is_of_gpus
+from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceView
 from streams.engine.rules.finding import LedgerFinding
-from streams.engine.rules.price_jump import FIRING_MS, RULE, PriceJump, is_far, may_be_dear
+from streams.engine.rules.price_jump import BACK_WITHIN, FIRING_MS, RULE, PriceJump, is_far, may_be_dear
 
 
 class _KnownRevision(NamedTuple):
@@ -79,6 +80,8 @@ class PriceJumps:
         others = GpuPrices(book, end_ms - 1) if any(map(is_of_gpus, current.values())) else None
         for event in current.values():
             before = book.revision(event.sku, event.effective_ms - 1)
+            if before is not None and takes_back(event, before, _one_before(book, before), of):
+                continue
             is_spot = event.match.get("purchase") == "spot"
             jump = None
             if before is not None and before.usd_nano:
@@ -92,6 +95,21 @@ class PriceJumps:
                 yield found
             elif jump is not None and may_be_dear(jump, of):
                 yield jump
+
+
+def _one_before(book: PriceBook, event: PriceEvent) -> PriceEvent | None:
+    return book.revision(event.sku, event.effective_ms - 1)
+
+
+def takes_back(
+    event: PriceEvent, before: PriceEvent, earlier: PriceEvent | None, of: Mapping[str, float]
+) -> bool:
+    """Whether a revision puts a price back to what it was, after one of a day at most that was far away: that is known already."""
+    if earlier is None or not earlier.usd_nano or event.effective_ms - before.effective_ms > DAY_MS:
+        return False
+    jumped = PriceJump(before.effective_ms, event.sku, str(event.per), before.usd_nano, earlier.usd_nano)
+    apart = sorted((event.usd_nano, earlier.usd_nano))
+    return is_far(jumped, of) and BACK_WITHIN * apart[0] >= apart[1]
 
 
 def _was_far(jump: PriceJump, before: PriceEvent | None, of: Mapping[str, float]) -> bool:

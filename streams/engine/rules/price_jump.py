@@ -17,6 +17,8 @@ from streams.engine.rules.shared_cause import PRICE, cause_text
 _NAME: Final = "price_jump"
 #: An alert of it is over so long after the minute in which the revision was both known and in force.
 FIRING_MS: Final = HOUR_MS
+#: A price is put back to what it was if it differs from that by no more than this factor.
+BACK_WITHIN: Final = Fraction(6, 5)
 #: What jobs paid of the SKU so long before that minute says what the revision adds.
 USED_MS: Final = 5 * MINUTE_MS
 
@@ -114,7 +116,8 @@ RULE: Final = LedgerRule(
         "a revision is more than three times the one before, or less than a third of it. Or it is more than "
         "three times the highest, or less than a third of the lowest, of the other prices of the same GPU "
         "type (spot prices are compared with spot prices). Or it is no spot price, is 1.5 times the one "
-        "before, and three jobs or more pay $50/h more by it. Judged at the end of the minute in which it is "
+        "before, and three jobs or more pay $50/h more by it. One "
+        "that puts back what another one did within a day is none. Judged at the end of the minute in which it is "
         "known and in force, by the prices known then. It fires for an hour, and is a page where jobs pay "
         "$100/h more"
     ),

@@ -42,7 +42,8 @@ def test_a_lost_end_is_told_once_while_the_job_is_billed_on(tmp_path: Path) -> N
     assert at(10, 3) < alert["started"] <= at(10, 18)  # the nodes were given to the other job at 10:03
     assert alert["resolved"] is None
     assert (
-        "jobA and jobB hold 32 GPUs of node n0 and 1 more, which have 16, $40/h too much" in alert["summary"]
+        "jobA and 1 job of another team hold 32 GPUs of node n0 and 1 more, which have 16, $40/h too much"
+        in alert["summary"]
     )
 
 

@@ -34,7 +34,7 @@ def silence_ms(job: JobState, thresholds: Mapping[str, float]) -> int:
     return max(least_ms, round(thresholds["usual_times"] * known.usual_ms))
 
 
-class Silence(NamedTuple):
+class Unheard(NamedTuple):
     """The last time in which a job runs without a break, since when nothing is heard of it, and for how long that may be."""
 
     running: Span
@@ -42,9 +42,9 @@ class Silence(NamedTuple):
     wait_ms: int
 
 
-def silence_of(
+def unheard_of(
     job: JobState, timelines: Mapping[int, Timeline], thresholds: Mapping[str, float]
-) -> Silence | None:
+) -> Unheard | None:
     """How long nothing has been heard of a job that runs; None: it does not run, or may never have been heard of.
 
     Of a job that was never heard of only running with GPUs counts.
@@ -52,7 +52,7 @@ def silence_of(
     wait_ms, running = _wait_ms(job, thresholds), last_running(timelines, on_gpus=_is_never_heard(job))
     if not wait_ms or running is None:
         return None
-    return Silence(running, max(running[0], job.heard_ms), wait_ms)
+    return Unheard(running, max(running[0], job.heard_ms), wait_ms)
 
 
 def _is_never_heard(job: JobState | None) -> bool:
@@ -78,10 +78,10 @@ def last_running(timelines: Mapping[int, Timeline], *, on_gpus: bool = False) ->
 
 
 def _spans(known: JobKnown) -> Iterator[FactSpan]:
-    silence = silence_of(known.job, known.timelines, known.thresholds)
-    if silence is None:
+    unheard = unheard_of(known.job, known.timelines, known.thresholds)
+    if unheard is None:
         return
-    from_ms, until_ms = silence.since_ms + silence.wait_ms, silence.running[1]
+    from_ms, until_ms = unheard.since_ms + unheard.wait_ms, unheard.running[1]
     if from_ms < until_ms:
         yield FactSpan(from_ms, until_ms)
 
@@ -100,10 +100,10 @@ def _margins(at: JobAt) -> list[Margin]:
     of = at.settings["silent_job"]
     never = _is_never_heard(at.job)
     what = "minutes of running on GPUs, never heard of" if never else "minutes without a heartbeat or sample"
-    silence, wait_ms = None if at.job is None else silence_of(at.job, at.timelines, of), _wait_ms(at.job, of)
-    if silence is None or not silence.running[0] <= at.at_ms < silence.running[1]:
+    unheard, wait_ms = None if at.job is None else unheard_of(at.job, at.timelines, of), _wait_ms(at.job, of)
+    if unheard is None or not unheard.running[0] <= at.at_ms < unheard.running[1]:
         return [Margin(what, None, wait_ms / MINUTE_MS, None)]
-    silent_ms = max(at.at_ms - silence.since_ms, 0)
+    silent_ms = max(at.at_ms - unheard.since_ms, 0)
     return [Margin(what, silent_ms / MINUTE_MS, wait_ms / MINUTE_MS, silent_ms / wait_ms)]
 
 

@@ -33,7 +33,8 @@ FILES = {
     "day": {10: range(170, 200)},
 }
 ROWS_COMPARED = 1000
-RULES = {"burn_fast", "burn_sustained", "burn_drift", "unpriced", "silent_job", "traffic"}
+#: Heartbeats are rare in these traces, so that few jobs are silent for longer than they usually are.
+RULES = {"burn_fast", "burn_sustained", "burn_drift", "unpriced", "traffic"}
 
 
 @dataclass

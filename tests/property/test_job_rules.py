@@ -165,9 +165,9 @@ def _resting(job_id: str) -> list[Line]:
 IDLING = (
     (0.2, 2, 0), (0.195, 2, 0), (0.0, 5, 0), (0.0, 3, 0), (0.0, 2, 1), (0.0, 2, 20), (0.0, 1, 0),
 )  # fmt: skip
-FALLEN = (
-    ("on_demand", 0.9, (0.0, 0.0)), ("spot", 0.9, (0.0, 0.0)), ("spot", 0.4, (0.0, 0.0)), ("spot", 0.9, (0.021, 0.0)),
-    ("reserved", 0.9, (0.021, 0.021)),
+FALLEN: tuple[tuple[str, float, tuple[float, float], float | None], ...] = (
+    ("on_demand", 0.9, (0.0, 0.0), None), ("spot", 0.9, (0.0, 0.0), None), ("spot", 0.4, (0.0, 0.0), None),
+    ("spot", 0.9, (0.021, 0.0), None), ("reserved", 0.9, (0.021, 0.021), None),
     ("spot", 0.9, (0.0, 0.0), 1.0), ("spot", 1.0, (0.0, 0.0), 1.0), ("spot", 0.9, (0.0, 0.0), 0.99),
 )  # fmt: skip
 

@@ -35,7 +35,7 @@ from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
 from streams.web.scopes import CONTROL_SCOPES, Caller, Scope
 from streams.web.second_person import SKIPPED, both, none_waits, request_record, to_confirm, waiting, why_two
-from streams.web.token_bounds import check_control
+from streams.web.token_bounds import check_control, no_such_alert, within_bounds
 
 logger = logging.getLogger(__name__)
 
@@ -258,7 +258,7 @@ class ControlEndpoint:
         if asked.get("kind") == ACTIONS:
             return await self._actions(asked, caller)
         if is_raise(asked):
-            asked, kept = raised_budget(asked, self._standing())
+            asked, kept = raised_budget(asked, within_bounds(self._standing(), caller))
         record = self._record(asked, caller, kept)
         alert = await self._alert(record.name, caller) if record.kind == ACK else None
         whole = {**(kept or {}), **asked, "kind": record.kind}
@@ -367,12 +367,7 @@ class ControlEndpoint:
                     503, "whose alert it is is not known now; send the same again", "busy"
                 ) from None
             return None
-        raise ApiError(
-            404,
-            f"alert_id: there is no alert {alert_id}; take the id from its message or from GET /api/v1/alerts",
-            "no_such_alert",
-            field="alert_id",
-        )
+        raise no_such_alert(alert_id)
 
     def _check_rate(self, caller: Caller) -> None:
         now_ms = self._now_ms()

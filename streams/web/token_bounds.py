@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from schemas.events import Event
 from schemas.reasons import Reason
@@ -180,7 +180,7 @@ def check_control(
         alert: Of an acknowledgement `owner`, `team` and `subject_name` of its alert; None: there is none.
 
     Raises:
-        ApiError: It reaches beyond; the message says what would be allowed.
+        ApiError: It reaches beyond; the message says what would be allowed, and nothing of what others have.
     """
     bounds, kind = caller.bounds, str(asked.get("kind"))
     if kind == "source":
@@ -189,29 +189,64 @@ def check_control(
         if bounds.teams or bounds.owners:
             _check_ack(asked, bounds, alert or {})
     else:
-        _check_within(_named_by(asked, standing), bounds, kind)
+        if not _is_within(_named_by(asked, standing), bounds):
+            _refuse_beyond(asked, bounds, kind)
         before = _standing(kind, asked.get("name"), standing)
-        if before is not None:
-            _check_within(_named_by(before, standing), bounds, f"{kind} of this name")
+        if before is not None and not _is_within(_named_by(before, standing), bounds):
+            raise _beyond_token(
+                "name", f"you may not write a {kind} of this name: it is not yours; take another one"
+            )
+
+
+def within_bounds(standing: Standing, caller: Caller) -> Standing:
+    """The controls in force that lie within the teams and owners of a caller's token: of the others it is told nothing."""
+    bounds = caller.bounds
+    if not (bounds.teams or bounds.owners):
+        return standing
+    return {
+        key: each for key, each in standing.items() if _is_within(_named_by(each.value, standing), bounds)
+    }
+
+
+def no_such_alert(alert_id: object) -> ApiError:
+    """What answers of an alert that there is not, or that is not the caller's."""
+    return ApiError(
+        404,
+        f"alert_id: there is no alert {alert_id}; take the id from its message or from GET /api/v1/alerts",
+        "no_such_alert",
+        field="alert_id",
+    )
 
 
 def _check_ack(asked: Mapping[str, Any], bounds: TokenBounds, alert: Mapping[str, str]) -> None:
-    _check_within([alert], bounds, "ack of an alert")
+    if not _is_within([alert], bounds):
+        raise no_such_alert(asked.get("alert_id"))
     # Its rate is planned for what it names: that must be what the alert is about.
     for field, own in (("team", alert.get("team")), ("job_id", alert.get("subject_name"))):
         if asked.get(field) not in (None, own):
             raise _beyond_token(field, f"you may name {shown(own)} here, as the alert does")
 
 
-def _check_within(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds, what: str) -> None:
+def _is_within(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds) -> bool:
+    return _beyond_in(named_in, bounds) is None
+
+
+def _beyond_in(named_in: Sequence[Mapping[str, Any]], bounds: TokenBounds) -> tuple[str, list[Any]] | None:
+    """The field by which records reach beyond what a token may name, and what they name there."""
     for field, allowed in (("team", bounds.teams), ("owner", bounds.owners)):
         named = [each[field] for each in named_in if each.get(field) is not None]
-        if not allowed or (named and all(each in allowed for each in named)):
-            continue
-        said = f"of {field} {shown(named[-1])}" if named else f"that names no {field}"
-        raise _beyond_token(
-            field, f"you may not write a {what} {said}; you may with {field} {_list(allowed)}"
-        )
+        if allowed and not (named and all(each in allowed for each in named)):
+            return field, named
+    return None
+
+
+def _refuse_beyond(asked: Mapping[str, Any], bounds: TokenBounds, kind: str) -> NoReturn:
+    """Say what is beyond, of what was asked alone: what it refers to may be of others."""
+    field, named = _beyond_in(_own_fields(asked), bounds) or ("team" if bounds.teams else "owner", [])
+    allowed = bounds.teams if field == "team" else bounds.owners
+    refers = " of this budget" if isinstance(asked.get("budget"), str) else f" that names no {field}"
+    said = f" of {field} {shown(named[-1])}" if named else refers
+    raise _beyond_token(field, f"you may not write a {kind}{said}; you may with {field} {_list(allowed)}")
 
 
 def _check_source(asked: Mapping[str, Any], bounds: TokenBounds) -> None:
@@ -232,6 +267,10 @@ def _named_by(value: Mapping[str, Any], standing: Standing) -> list[Mapping[str,
     """Where a record says whose it is: in its fields, and in `match`; of an override in those of its budget."""
     if "budget" in value and isinstance(value["budget"], str):
         value = _standing("budget", value["budget"], standing) or {}
+    return _own_fields(value)
+
+
+def _own_fields(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     inner = value.get("match")
     return [value, inner] if isinstance(inner, Mapping) else [value]
 

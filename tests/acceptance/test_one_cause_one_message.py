@@ -408,3 +408,55 @@ def test_nodes_that_spin_by_their_power_beside_some_that_work_are_one_page(tmp_p
     assert rule == "straggler"
     assert minute <= 165
     assert "5 of 8 nodes stand still since" in story.alerts[0].summary
+
+
+@pytest.mark.parametrize(
+    "put_back_minute", [None, 124, 180], ids=["it stays", "put back soon", "put back later"]
+)
+def test_500_jobs_under_one_wrong_price_are_one_message(tmp_path: Path, put_back_minute: int | None) -> None:
+    story = Story()
+    for number in range(500):
+        name = "".join(chr(ord("a") + digit) for digit in divmod(number, 26))
+        story.start(0, f"job-{name}", f"n{number}", owner=f"o{number}", team=f"t{number % 50}")
+    wrong_ms = T0_MS + 120 * MINUTE_MS
+    story.put("prices", 120, **PRICE | {"usd": "24.9", "effective_ms": wrong_ms})
+    if put_back_minute is not None:
+        story.put("prices", put_back_minute, **PRICE | {"effective_ms": T0_MS + put_back_minute * MINUTE_MS})
+    story.put("jobs", 300, job_id="other", type="queued")
+    ((rule, subject, minute),) = story.told(tmp_path)
+    assert (rule, subject) == ("price_jump", "h100")
+    assert minute <= 122
+
+
+def test_ten_unrelated_faults_of_one_time_are_ten_messages(tmp_path: Path) -> None:
+    story = Story()
+    mine = {name: {"owner": f"o-{name}", "team": f"t-{name}"} for name in "abcdefghij"}
+    for name in "abcd":
+        story.start(0, name, f"n-{name}", **mine[name])
+        story.put("jobs", 120, job_id=name, type="scaled", gpu_count=80)
+    for name in "ef":
+        story.start(0, name, f"n-{name}", **mine[name])
+        story.put("jobs", 120, job_id=name, type="suspended", holds_gpus=True)
+    for attempt, minute in enumerate((102, 108, 114), 1):
+        story.start(minute, "g", "n-g", attempt=attempt, **mine["g"])
+        story.put("jobs", minute + 5, job_id="g", type="failed", attempt=attempt, reason="out_of_memory")
+    story.start(120, "h", "n-h", gpu_count=512, nodes=None, **mine["h"])
+    story.start(0, "i", "n-i", gpu_count=64, nodes=None, **mine["i"])
+    for minute in range(1, 240):
+        story.put("jobs", minute, job_id="i", type="heartbeat", progress={"step": min(minute, 120)})
+    for minute, usd in ((0, "1.29"), (120, "12.9")):
+        at_ms = T0_MS + minute * MINUTE_MS
+        story.put(
+            "prices", minute, **PRICE | {"sku": "a100", "gpu_type": "A100", "usd": usd, "effective_ms": at_ms}
+        )
+    story.put("jobs", 240, job_id="other", type="queued")
+    told = [(rule, subject) for rule, subject, _ in story.told(tmp_path)]
+    assert sorted(told) == [
+        *(("burn_fast", name) for name in "abcd"),
+        ("ceiling", "h"),
+        ("held", "e"),
+        ("held", "f"),
+        ("price_jump", "a100"),
+        ("retry_loop", "g"),
+        ("stalled", "i"),
+    ]

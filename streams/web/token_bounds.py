@@ -199,7 +199,7 @@ def check_control(
 
 
 def within_bounds(standing: Standing, caller: Caller) -> Standing:
-    """The controls in force that lie within the teams and owners of a caller's token: of the others it is told nothing."""
+    """The controls in force that lie within the teams and owners of a caller's token: of the others it learns nothing."""
     bounds = caller.bounds
     if not (bounds.teams or bounds.owners):
         return standing

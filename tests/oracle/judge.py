@@ -23,6 +23,7 @@ SAME_EPISODE_MS = 10 * MINUTE_MS
 DRIFT_WAITS_MS = HOUR_MS
 FLAPS_WITHIN_MS = 3 * HOUR_MS
 QUIET_MS = HOUR_MS
+KNOWN_MS = 24 * HOUR_MS
 LEAST_EXTRA_NANO = 10**9  # "its extra cost over the longer one is at least $1"
 
 
@@ -118,6 +119,7 @@ class Alert:
     opened_as: str | None = None  # of rules that know what is wasted: their severity for all of the episode
     ticket_since_ms: int | None = None  # when it became so, if it began as less
     page_since_ms: int | None = None
+    extra_said: Fraction = Fraction(0)  # of a burn: per hour above the expected rate, as of its last ticket or page
 
     @property
     def firing(self) -> bool:
@@ -143,6 +145,8 @@ class JobJudge:
         self._knowledge = knowledge
         self._latest: dict[str, Alert] = {}
         self._openings: dict[str, list[int]] = {}  # of each rule, also while its alert stays open
+        # Burns that ended with an attempt: until when a next one that goes on like it is known, and what was said of it.
+        self._known: dict[str, tuple[int, Fraction]] = {}
         self._runaway: tuple[int, int] | None = None  # when it was told of, and when it is twice as old
 
     def stands(self, rule: str) -> bool:
@@ -239,7 +243,12 @@ class JobJudge:
         if held and self.stands(rule.name):
             take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
         if clears:
+            is_off = not setting.enabled
             self._clear(rule.name, now, at_ms)
+            if is_over(now, at_ms):
+                self._remember(self._latest[rule.name], at_ms)
+            elif not is_off and not silent:
+                self._known.clear()
         elif is_open and self.stands(rule.name) and self._raises(self._latest[rule.name], now, at_ms):
             self._changed(self._latest[rule.name], now, at_ms)
 
@@ -251,7 +260,22 @@ class JobJudge:
         unit = 10**9 * PER_HOUR
         if setting.severity == "page" or extra >= setting.thresholds["page_usd_per_hour"] * unit:
             return "page"
-        return "ticket" if extra >= setting.thresholds["ticket_usd_per_hour"] * unit else "digest"
+        if extra < setting.thresholds["ticket_usd_per_hour"] * unit:
+            return "digest"
+        # "no ticket if it goes on within a day in a next attempt", unless it is half as dear again
+        since_ms = self._latest[name].started_ms if self.firing(name) else at_ms
+        is_known = any(
+            since_ms < until_ms and extra < Fraction("1.5") * said for until_ms, said in self._known.values()
+        )
+        return "digest" if is_known else "ticket"
+
+    def _remember(self, alert: Alert, at_ms: int) -> None:
+        """Note that a burn ended with its attempt, and those that it went on from."""
+        since = [name for name, (until_ms, _) in self._known.items() if alert.started_ms < until_ms]
+        if alert.opened_as in ("ticket", "page"):
+            self._known[alert.rule] = at_ms + KNOWN_MS, alert.extra_said
+        for name in since:
+            self._known[name] = at_ms + KNOWN_MS, self._known[name][1]
 
     def _raises(self, alert: Alert, now: Burn, at_ms: int) -> bool:
         """Whether a burn is more urgent now than it was in the episode so far; it stays so."""
@@ -264,6 +288,10 @@ class JobJudge:
         if before == "digest":
             alert.ticket_since_ms = at_ms
         alert.opened_as = urgency
+        shown_ms = now.burning_ms(at_ms)
+        alert.extra_said = Fraction(now.cost.rate(shown_ms) - now.expected.rate(shown_ms))
+        if alert.rule in self._known and urgency != "digest":
+            self._known[alert.rule] = self._known[alert.rule][0], alert.extra_said
         return True
 
     def _told_by_others(self, name: str, now: Burn, at_ms: int) -> bool:

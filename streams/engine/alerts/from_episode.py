@@ -47,6 +47,7 @@ class EpisodeFigures(NamedTuple):
     level: int
     ticket_ms: int
     page_ms: int
+    known_nano: float
     reported_ms: int
 
 

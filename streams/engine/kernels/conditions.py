@@ -98,10 +98,16 @@ def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episod
 
 
 @helper
+def extra_rate(tick: int, job: int, figures: EpisodeArrays) -> float:
+    """What a job pays per hour at a tick above the expected rate, in nano-dollars."""
+    return float(figures.now_rate[tick, job] - figures.expected_rate[tick, job])
+
+
+@helper
 def burn_level(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> int:
     """How urgent an alert of a burn rule is at a tick: by the dollars per hour above the expected rate."""
     profile = figures.profile[job]
-    extra = figures.now_rate[tick, job] - figures.expected_rate[tick, job]
+    extra = extra_rate(tick, job, figures)
     if limits.pages[profile] >> rule & 1:
         return as_int64(PAGE_LEVEL)
     if extra >= limits.page_nano[profile, rule] * (1.0 - NOISE_RATIO):

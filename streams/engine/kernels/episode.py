@@ -70,13 +70,16 @@ EPISODE = np.dtype(
         ("opening_3_ms", np.int64),
         ("flaps", np.int64),  # it stays open until its rule has not held for QUIET_MS
         ("quiet_ms", np.int64),  # since when it has not, while it stays open; BEGINNING_MS: it holds
-        ("again_ms", np.int64),  # of runaway length: from then on it may open for the same reason again
+        # Of runaway length: from then on it may open for the same reason again. Of a burn rule whose alert ended with an
+        # attempt: the same burn is known if a next attempt has it before.
+        ("again_ms", np.int64),
         ("level", np.int64),  # of a burn rule: the most urgent that it was in the episode
         (
             "ticket_ms",
             np.int64,
         ),  # when it became a ticket, or more, that began as less; BEGINNING_MS: it did not
         ("page_ms", np.int64),  # when it became a page that began as less; BEGINNING_MS: it did not
+        ("known_nano", np.float64),  # of a burn rule: per hour above the expected rate, as of its last ticket or page
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,

@@ -15,7 +15,7 @@ from streams.engine.kernels.burn import TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.conditions import (
     LEAST_EXPECTED_NANO,
     accrued,
-    burn_level,
+    extra_rate,
     holds_at,
     is_over,
     may_open,
@@ -53,7 +53,7 @@ from streams.engine.kernels.episode_steps import (
     stays_open,
     was_notified,
 )
-from streams.engine.kernels.precedence import is_suppressed, yields
+from streams.engine.kernels.precedence import is_suppressed, level_of, remember, yields
 
 #: The window of the figures of facts other than traffic.
 FACT_WINDOW = 0
@@ -140,7 +140,7 @@ def _burn_is_over(
 
 
 @helper
-def _raises(level: int, at_ms: int, episode: Records) -> bool:
+def _raises(level: int, extra_nano: float, at_ms: int, episode: Records) -> bool:
     """Whether an open alert of a burn rule is more urgent than it was in the episode so far; it then fires anew."""
     if level <= episode["level"] or episode["quiet_ms"] != BEGINNING_MS:
         return False
@@ -151,6 +151,7 @@ def _raises(level: int, at_ms: int, episode: Records) -> bool:
             episode["page_ms"] = at_ms
     episode["level"] = level
     episode["fired_ms"] = at_ms
+    episode["known_nano"] = extra_nano
     return True
 
 
@@ -197,12 +198,11 @@ def _judge_burn(
         episode["short_ratio"] = short_cost / short_expected
     if kind > RAISED:
         close_episode(at_ms, episode)
+        remember(rule, kind, at_ms, episodes)
         return kind
-    return (
-        RAISED
-        if _raises(burn_level(tick, job, rule, limits, figures), at_ms, episode) and kind == 0
-        else kind
-    )
+    level = level_of(rule, at_ms, tick, job, limits, figures, episodes)
+    raises = _raises(level, extra_rate(tick, job, figures), at_ms, episode)
+    return RAISED if raises and kind == 0 else kind
 
 
 @helper

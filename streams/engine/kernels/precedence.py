@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.kernels._jit import helper
 from streams.engine.kernels.arrays import I64, Records, as_flag, as_int64
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.conditions import burn_level, reaches, reaches_ratios, without_basis
+from streams.engine.kernels.conditions import (
+    NOISE_RATIO,
+    burn_level,
+    extra_rate,
+    reaches,
+    reaches_ratios,
+    without_basis,
+)
 from streams.engine.kernels.episode import (
     BURN_RULES,
     CEILING,
+    DIGEST_LEVEL,
     DRIFT,
+    ENDED,
     FAST,
     IDLE_GPUS,
     NO_CHECKPOINT,
     PAGE_LEVEL,
     PRICE_BASIS,
+    RECOVERED,
     SLOW_PROGRESS,
     STALLED,
     SUSTAINED,
@@ -24,6 +35,9 @@ from streams.engine.kernels.episode import (
 )
 
 DRIFT_SILENT_MS = 3_600_000
+#: So long after an attempt ended with an alert the same burn of a next attempt is known, unless it is so much dearer.
+KNOWN_MS = 86_400_000
+DEARER_RATIO = 1.5
 #: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
 SUSTAINED_SILENT_MS = 900_000
 #: What stands still is seen as such by its samples for a while after its progress went on, and the other way round.
@@ -74,6 +88,35 @@ def yields(rule: int, at_ms: int, pages: int, episodes: Records) -> bool:
 
 
 @helper
+def level_of(
+    rule: int, at_ms: int, tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
+) -> int:
+    """How urgent a burn is at a tick: no ticket once more if it goes on in a next attempt, of which spot jobs have hundreds."""
+    level = burn_level(tick, job, rule, limits, figures)
+    if level != TICKET_LEVEL:
+        return level
+    extra_nano = extra_rate(tick, job, figures)
+    since_ms = episodes[rule]["started_ms"] if episodes[rule]["open"] != 0 else at_ms
+    for burn in range(BURN_RULES):
+        known_nano = DEARER_RATIO * episodes[burn]["known_nano"] * (1.0 - NOISE_RATIO)
+        if since_ms < episodes[burn]["again_ms"] and extra_nano < known_nano:
+            return as_int64(DIGEST_LEVEL)
+    return level
+
+
+@helper
+def remember(rule: int, kind: int, at_ms: int, episodes: Records) -> None:
+    """Remember at the end of a burn rule's alert whether the same burn of a next attempt is known."""
+    for burn in range(BURN_RULES):
+        if kind == RECOVERED:
+            episodes[burn]["again_ms"] = BEGINNING_MS
+        elif kind == ENDED:
+            is_said = burn == rule and episodes[rule]["level"] >= TICKET_LEVEL
+            if is_said or episodes[rule]["started_ms"] < episodes[burn]["again_ms"]:
+                episodes[burn]["again_ms"] = at_ms + KNOWN_MS
+
+
+@helper
 def _is_explained(
     rule: int,
     times_ms: I64,
@@ -118,7 +161,7 @@ def is_suppressed(
     """Whether a burn rule opens nothing, and what is open of it is over, because another rule tells of that cost."""
     at_ms, pages = times_ms[tick], limits.pages[figures.profile[job]]
     silent = rule > FAST and episodes[FAST]["open"] != 0
-    level = burn_level(tick, job, rule, limits, figures) if rule > FAST else PAGE_LEVEL
+    level = level_of(rule, at_ms, tick, job, limits, figures, episodes) if rule > FAST else PAGE_LEVEL
     if rule > FAST and (pages >> CEILING & 1 or level < PAGE_LEVEL):
         # What the job pays is known already, and windows remember it for a while.
         after_ms = SUSTAINED_SILENT_MS if rule == SUSTAINED else DRIFT_SILENT_MS

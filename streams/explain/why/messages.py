@@ -20,7 +20,7 @@ _WORDS: Final = {
     "failed": "the receiver did not take it",
     "refused": "the address may not be reached",
     "silenced": "silenced",
-    "digest": "too few dollars for a message",
+    "digest": "too few dollars for a message, or known from the attempt before",
     "in_incident": "one alert tells of its cause",
     "usual": "usual for its kind",
     "no_receiver": "nobody to send it to",

@@ -111,6 +111,9 @@ class Job:
     #: Of each rule when it opened, also while its alert stayed open because it flaps; and since when that is quiet.
     openings: dict[str, list[int]] = field(default_factory=dict)
     quiet: dict[str, int] = field(default_factory=dict)
+    #: Of burns that ended with an attempt: until when one that goes on is known; and what was last said of each rule.
+    known: dict[str, int] = field(default_factory=dict)
+    said: dict[str, int] = field(default_factory=dict)
     settings: Settings = DEFAULT
     deadline: int = NEVER
     start: int = 0  # what its traffic cost in its first hour
@@ -154,7 +157,7 @@ class Job:
         if any(self._firing(other) for other in outranked_by):
             return True
         drift = self.episodes.get("burn_drift")
-        if rule == "burn_sustained" and drift and drift.firing and drift.level >= self._level(rule, at):
+        if rule == "burn_sustained" and drift and drift.firing and drift.level >= self._level(rule, t, at):
             return True
         if rule == "burn_sustained" and "burn_fast" in self.episodes:
             last = self.episodes["burn_fast"].cleared
@@ -169,7 +172,7 @@ class Job:
         level = self.episodes[rule].level if self._firing(rule) else 0
         if (
             rule == "burn_fast"
-            and max(level, self._level(rule, at)) == 2
+            and max(level, self._level(rule, t, at)) == 2
             and cause not in self.settings.pages
         ):
             return False
@@ -242,13 +245,14 @@ class Job:
         if what and what != "opened":
             episode.firing, episode.cleared = False, t
             self.quiet.pop(rule, None)
+            self._remember(rule, what, t)
             return what
         raised = self._raise(rule, t, at)
         return what or raised
 
     def _raise(self, rule: str, t: int, at: At) -> str:
         """A burn is told anew when it is more urgent than it was in the episode so far."""
-        episode, level = self.episodes[rule], self._level(rule, at)
+        episode, level = self.episodes[rule], self._level(rule, t, at)
         if rule in self.quiet or level <= episode.level:
             return ""
         if t > episode.started:
@@ -256,12 +260,25 @@ class Job:
                 range(episode.level + 1, level + 1), t
             )  # others are told of it
         episode.level, episode.fired = level, t
+        self.said[rule] = at.now_rate - at.expected_rate
         return "raised"
 
-    def _level(self, rule: str, at: At) -> int:
+    def _remember(self, rule: str, what: str, t: int) -> None:
+        """A burn that is over is forgotten; one that ended with its attempt may go on in the next one within a day."""
+        if what == "recovered":
+            self.known.clear()
+        if what == "ended":
+            episode = self.episodes[rule]
+            since = {other for other, until in self.known.items() if episode.started < until}
+            self.known |= dict.fromkeys(since | ({rule} if episode.level else set()), t + 24 * HOUR)
+
+    def _level(self, rule: str, t: int, at: At) -> int:
         """How urgent a burn is by what it costs above the expected rate."""
         extra = at.now_rate - at.expected_rate
-        return 2 if rule in self.settings.pages else sum(extra >= each for each in self.settings.told)
+        level = 2 if rule in self.settings.pages else sum(extra >= each for each in self.settings.told)
+        since = self.episodes[rule].started if self._firing(rule) else t
+        goes_on = any(since < until and 2 * extra < 3 * self.said[other] for other, until in self.known.items())
+        return 0 if level == 1 and goes_on else level
 
     def _quiet(self, rule: str, t: int, *, again: bool) -> str:
         """A burn rule whose alert stays open although it did not hold."""

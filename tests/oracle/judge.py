@@ -5,13 +5,12 @@ Must import nothing of the project; it takes one short cut: a job that ended and
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
+from tests.oracle.alert import Alert
 from tests.oracle.burn import PER_HOUR, WINDOWS_MS, Burn
 from tests.oracle.controls import matches, period
 from tests.oracle.knowledge import Knowledge, Told
@@ -95,45 +94,6 @@ URGENCY = ("digest", "ticket", "page")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = 15 * MINUTE_MS  # its shorter window: this has no cost from before burn_fast cleared
 CLEARS_BELOW = Fraction("0.8")
-
-
-@dataclass
-class Alert:
-    """One episode of a rule on a job; figures of the longer window at the last tick at which it held."""
-
-    rule: str
-    subject: str
-    started_ms: int
-    resolved_ms: int | None = None
-    firings: int = 1
-    silenced: bool = False
-    held_ms: int = 0
-    window_ms: int = 0
-    ratio: Fraction = Fraction(0)
-    cost_nano: Fraction = Fraction(0)
-    nano_per_hour: Fraction = Fraction(0)
-    expected_nano_per_hour: Fraction = Fraction(0)
-    changes: list[tuple[int, str]] = field(default_factory=list)  # (tick, status)
-    severity: str = ""
-    quiet_ms: int | None = None  # since when its rule does not hold, while it stays open because that flaps
-    opened_as: str | None = None  # of rules that know what is wasted: their severity for all of the episode
-    ticket_since_ms: int | None = None  # when it became so, if it began as less
-    page_since_ms: int | None = None
-    extra_said: Fraction = Fraction(0)  # of a burn: per hour above the expected rate, as of its last ticket or page
-
-    @property
-    def firing(self) -> bool:
-        return self.resolved_ms is None
-
-    @property
-    def status(self) -> str:
-        return "firing" if self.firing else "resolved"
-
-    @property
-    def alert_id(self) -> str:
-        """By the contract: "deterministic from (rule, subject, start of the episode)"."""
-        words = f"{self.rule}|job|{self.subject}|{self.started_ms}"
-        return "al_" + hashlib.sha256(words.encode()).hexdigest()[:24]
 
 
 class JobJudge:
@@ -243,12 +203,8 @@ class JobJudge:
         if held and self.stands(rule.name):
             take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
         if clears:
-            is_off = not setting.enabled
             self._clear(rule.name, now, at_ms)
-            if is_over(now, at_ms):
-                self._remember(self._latest[rule.name], at_ms)
-            elif not is_off and not silent:
-                self._known.clear()
+            self._remember(self._latest[rule.name], is_over(now, at_ms), silent or not setting.enabled, at_ms)
         elif is_open and self.stands(rule.name) and self._raises(self._latest[rule.name], now, at_ms):
             self._changed(self._latest[rule.name], now, at_ms)
 
@@ -269,8 +225,11 @@ class JobJudge:
         )
         return "digest" if is_known else "ticket"
 
-    def _remember(self, alert: Alert, at_ms: int) -> None:
-        """Note that a burn ended with its attempt, and those that it went on from."""
+    def _remember(self, alert: Alert, is_over: bool, gives_way: bool, at_ms: int) -> None:
+        """Note that a burn ended with its attempt, and those that it went on from; one that is over is forgotten."""
+        if not is_over:
+            self._known = self._known if gives_way else {}
+            return
         since = [name for name, (until_ms, _) in self._known.items() if alert.started_ms < until_ms]
         if alert.opened_as in ("ticket", "page"):
             self._known[alert.rule] = at_ms + KNOWN_MS, alert.extra_said

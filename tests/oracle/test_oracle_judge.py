@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import pytest
 
+from tests.oracle.alert import Alert
 from tests.oracle.cases import T0, gpu, job, price
-from tests.oracle.judge import Alert, judge
+from tests.oracle.judge import judge
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import MINUTE_MS, Json, Line
 from tests.strategies.traces import make_trace, merged

@@ -9,7 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tests.oracle.judge import FACTS, STEP_MS, Alert, rates, take_figures
+from tests.oracle.alert import Alert
+from tests.oracle.judge import FACTS, STEP_MS, rates, take_figures
 from tests.oracle.knowledge import Knowledge
 from tests.oracle.model import LARGEST_COST_NANO
 

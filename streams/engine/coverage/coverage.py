@@ -54,8 +54,7 @@ class JobMinutes(NamedTuple):
     memory_mib: I64
     #: The productive time, and none where multiprocessors are sampled and hardly active in it: a kernel waits.
     at_work_ms: I64
-    #: In which it is known how active multiprocessors were.
-    sm_sampled_ms: I64
+    sm_sampled_ms: I64  # in which it is known how active multiprocessors were
 
 
 class UsageRows(NamedTuple):
@@ -343,20 +342,17 @@ class Coverage:
 
     def job_minutes(self, job_id: str, lo: int, hi: int) -> JobMinutes:
         """The GPU-time of a job in the minutes [lo, hi), node by node."""
-        holders = [holder.number for holder in self._names.of_job(job_id)]
-        usage = self.usage(self.rows_of(holders, lo, hi))
+        usage = self.usage(self.rows_of([each.number for each in self._names.of_job(job_id)], lo, hi))
         nodes, node = np.unique(usage.holder, return_inverse=True)
-        sampled_ms, productive_ms, memory_mib, at_work_ms, sm_sampled_ms = np.zeros(
-            (5, len(nodes), hi - lo), np.int64
-        )
+        found = JobMinutes(*np.zeros((len(JobMinutes._fields), len(nodes), hi - lo), np.int64))
         place = node, usage.minute - lo  # of each row: a holder has one of a minute
-        sampled_ms[place] = 1000 * usage.sampled_gpu_s
-        productive_ms[place] = usage.productive_gpu_ms
-        memory_mib[place] = usage.memory_used_mib_max
+        found.sampled_ms[place] = 1000 * usage.sampled_gpu_s
+        found.productive_ms[place] = usage.productive_gpu_ms
+        found.memory_mib[place] = usage.memory_used_mib_max
         waits = (usage.sm_sampled_gpu_s > 0) & (_ACTIVE_PARTS * usage.sm_gpu_ms <= usage.productive_gpu_ms)
-        at_work_ms[place] = np.where(waits, 0, usage.productive_gpu_ms)
-        sm_sampled_ms[place] = 1000 * usage.sm_sampled_gpu_s
-        return JobMinutes(sampled_ms, productive_ms, memory_mib, at_work_ms, sm_sampled_ms)
+        found.at_work_ms[place] = np.where(waits, 0, usage.productive_gpu_ms)
+        found.sm_sampled_ms[place] = 1000 * usage.sm_sampled_gpu_s
+        return found
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

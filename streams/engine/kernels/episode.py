@@ -79,7 +79,10 @@ EPISODE = np.dtype(
             np.int64,
         ),  # when it became a ticket, or more, that began as less; BEGINNING_MS: it did not
         ("page_ms", np.int64),  # when it became a page that began as less; BEGINNING_MS: it did not
-        ("known_nano", np.float64),  # of a burn rule: per hour above the expected rate, as of its last ticket or page
+        (
+            "known_nano",
+            np.float64,
+        ),  # of a burn rule: per hour above the expected rate, as of its last ticket or page
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,

@@ -277,7 +277,9 @@ class Job:
         extra = at.now_rate - at.expected_rate
         level = 2 if rule in self.settings.pages else sum(extra >= each for each in self.settings.told)
         since = self.episodes[rule].started if self._firing(rule) else t
-        goes_on = any(since < until and 2 * extra < 3 * self.said[other] for other, until in self.known.items())
+        goes_on = any(
+            since < until and 2 * extra < 3 * self.said[other] for other, until in self.known.items()
+        )
         return 0 if level == 1 and goes_on else level
 
     def _quiet(self, rule: str, t: int, *, again: bool) -> str:

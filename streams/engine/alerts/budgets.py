@@ -116,6 +116,11 @@ def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) 
         lambda: all_of(lambda: _escalation_steps(value), lambda: _grace_ms(value)),
         lambda: all_of(lambda: _text(value, "webhook"), lambda: _text(value, "contact")),
     )
+    for kind, said in subject.items():
+        if match.get(kind, said) != said:
+            raise MalformedControlError(
+                f"subject: {shown(said)}, and {kind} is {shown(match[kind])}: name it once"
+            )
     return Budget(
         name, {**subject, **match}, per, limits, steps, grace_ms, webhook or None, contact, calendar
     )

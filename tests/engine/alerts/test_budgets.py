@@ -83,6 +83,7 @@ def test_a_ladder_is_names_or_objects_with_shares() -> None:
         ({"usd": 1, "per": "day", "period": "month"}, "period: differs"),
         ({"usd": 1, "teem": "vision"}, "no such match field"),
         ({"usd": 1, "cluster": "c"}, "no such match field"),
+        ({"usd": 1, "subject": "team/a", "team": "b"}, "and team is"),
         ({"usd": 1, "subject": "vision"}, "subject: expected KIND/NAME"),
         ({"usd": 1, "subject": "cluster/c"}, "subject: expected KIND/NAME"),
         ({"usd": 1, "actions": ["explode"]}, "actions: expected notify"),

@@ -62,13 +62,14 @@ def line_of(**changes: object) -> str:
 
 
 def test_a_delivered_page_has_its_time_rule_owner_and_sentence() -> None:
-    assert line_of() == "14:58:40  page      burn_fast           to ada        burns"
+    assert line_of() == "14:58:40  page      Runaway burn              to ada        burns"
 
 
 def test_a_resolved_one_says_how_long_it_lasted() -> None:
     line = line_of(status="resolved", resolved_ms=AT_MS + 440_000, changed_ms=AT_MS + 440_000)
     assert (
-        line == "15:06:00  resolved  burn_fast           to ada        job llm-7b-pretrain, after 7 min 20 s"
+        line
+        == "15:06:00  resolved  Runaway burn              to ada        job llm-7b-pretrain, after 7 min 20 s"
     )
 
 

@@ -60,6 +60,7 @@ def trainfare(
     function: str = MAIN,
     new_store: Literal["copied", "begun"] = "copied",
     shared: bool = True,
+    timeout_s: float = 240,
 ) -> Done:
     """Run `trainfare` with no settings but those given.
 
@@ -73,7 +74,7 @@ def trainfare(
         *(str(word) for word in words),
         env={**without_settings(), **(env or {})},
         cwd=cwd,
-        timeout_s=240,
+        timeout_s=timeout_s,
         shared=shared and function == MAIN and "--data" in words and words[0] in READING,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

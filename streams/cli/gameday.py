@@ -176,7 +176,7 @@ class GameRun:
 
         left = list(self._game.records)
         due = instant(self._game.due_ms)
-        patience = _PATIENCE_MS // MINUTE_MS + self._story.every_minutes
+        patience = self._patience_ms() // MINUTE_MS
         _tell(
             f"sending {len(left)} events; {self._story.rule} is due at {due}, and its messages up to {patience} minutes later"
         )
@@ -203,8 +203,7 @@ class GameRun:
     def _until_sent(self, left: list[DemoRecord]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         from streams.explain.why.sql import DELIVERIES
 
-        turn_ms = self._story.every_minutes * MINUTE_MS
-        due_ms = self._clock.now_ms() + _PATIENCE_MS + turn_ms + self._live_ms()
+        due_ms = self._clock.now_ms() + self._patience_ms() + self._live_ms()
         said = ""
         while True:
             now_ms = self._clock.now_ms()
@@ -221,6 +220,10 @@ class GameRun:
             if is_settled or now_ms >= due_ms:
                 return opened, deliveries
             self._rest(_EVERY_MS)
+
+    def _patience_ms(self) -> int:
+        """How long its alert may take to be sent once it is due."""
+        return _PATIENCE_MS + (self._story.every_minutes + self._story.waits_minutes) * MINUTE_MS
 
     def _live_ms(self) -> int:
         """How long until its alert is due."""

@@ -123,7 +123,7 @@ def test_the_timeline_has_what_happened_in_its_order(report: str) -> None:
     rows = [row for row in cells(report) if re.match(r"2026-03-01 ", row[0]) and len(row) == 4]
     whats = [row[1] for row in rows]
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
-    opened = whats.index("retry_loop opened (page)")
+    opened = whats.index("Retry loop opened (page)")
     assert whats[:opened].count("attempt 3 started") == 1
     assert "attempt 4 started" in whats[opened:]
     sent = [(row[1], row[2], row[3]) for row in rows if row[1].startswith("message")]

@@ -112,9 +112,9 @@ def test_a_story_is_played_sent_and_taken_back(tmp_path: Path) -> None:
 
             def play(name: str) -> Done:
                 words = ("gameday", name, "--minutes", 0, "--yes", "--data", data)
-                # A job is judged once in five minutes; the command waits for that, and some minutes more.
+                # Idle GPUs are looked at once in five minutes, and their ticket waits six for others.
                 return trainfare(
-                    *words, "--to", f"http://127.0.0.1:{sent.port}/me", env=client, timeout_s=900
+                    *words, "--to", f"http://127.0.0.1:{sent.port}/me", env=client, timeout_s=1000
                 )
 
             # At once: two of them wait for the minute at which their rule is judged.

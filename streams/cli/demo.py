@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams.demo.run import Screen
 
 _BIND = "127.0.0.1"
-#: Of what goes on below its begin, and the least that textwrap can do with it.
+#: What continuation lines begin with, and the least width at which lines are wrapped.
 _INDENT = "    "
 _COLUMNS_AT_LEAST = 20
 

@@ -169,7 +169,7 @@ class SignInEndpoint:
             cookie = people.sessions.begin(person, wall_ms + people.session_ms, wall_ms, renewal)
         except (SignInError, ApiError) as fault:
             raise self._refused(request, fault.code, str(fault)) from fault
-        if former is not None:  # whoever had this browser's cookie, and the rights it had, are out
+        if former is not None:  # its cookie, and the rights that came with it, end here
             self._end(former)
         self._used[pending.state] = None
         if len(self._used) > _USED_MAX:

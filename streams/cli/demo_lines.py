@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.rule_titles import title_of
+from streams.cli.rule_titles import title_column
 from streams.cli.top.figures import MeterView
 from streams.cli.top.lines import ago, percent
 from streams.cli.top.rows import count
@@ -47,9 +47,9 @@ def delivered(message: Received) -> str:
     data = message.data
     firing = data.get("status") == "firing"
     what = visible(str(data.get("severity") if firing else data.get("status")))
-    rule, owner = title_of(data.get("rule")), visible(str(data.get("owner") or "-"))
+    rule, owner = title_column(data.get("rule")), visible(str(data.get("owner") or "-"))
     said = visible(str(data.get("summary", ""))) if firing else _over(message)
-    return f"{clock(at_ms(message))}  {what:<8}  {rule:<24}  to {owner:<9}  {said}"
+    return f"{clock(at_ms(message))}  {what:<8}  {rule}  to {owner:<9}  {said}"
 
 
 def _over(message: Received) -> str:

@@ -10,3 +10,10 @@ def title_of(rule: object) -> str:
     from streams.engine.alerts import titles  # loads the kernels
 
     return visible(titles.title_of(str(rule)))
+
+
+def title_column(rule: object) -> str:
+    """The title, filled up to the longest of all, for lines that come one by one and are to stand in columns."""
+    from streams.engine.alerts import titles
+
+    return title_of(rule).ljust(max(map(len, titles.TITLES.values())))

@@ -12,6 +12,7 @@ from streams.cli import demo_lines as lines
 from streams.cli.top.figures import Burn, Job, MeterView
 from streams.demo.summary import Summary
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.titles import TITLES
 from streams.engine.shard.books import Books
 from streams.notify.channels.webhook import webhook_body
 from streams.notify.webhooks.receiver import Received
@@ -62,15 +63,20 @@ def line_of(**changes: object) -> str:
 
 
 def test_a_delivered_page_has_its_time_rule_owner_and_sentence() -> None:
-    assert line_of() == "14:58:40  page      Runaway burn              to ada        burns"
+    assert line_of() == "14:58:40  page      Runaway burn                   to ada        burns"
 
 
 def test_a_resolved_one_says_how_long_it_lasted() -> None:
     line = line_of(status="resolved", resolved_ms=AT_MS + 440_000, changed_ms=AT_MS + 440_000)
     assert (
         line
-        == "15:06:00  resolved  Runaway burn              to ada        job llm-7b-pretrain, after 7 min 20 s"
+        == "15:06:00  resolved  Runaway burn                   to ada        job llm-7b-pretrain, after 7 min 20 s"
     )
+
+
+def test_every_title_has_room_before_the_owner() -> None:
+    ends = {line_of(rule=rule).index("  to ada") for rule in TITLES}
+    assert len(ends) == 1
 
 
 def test_an_alert_may_have_no_owner() -> None:

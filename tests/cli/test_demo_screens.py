@@ -34,7 +34,7 @@ MESSAGE = Received(
         "started_ms": AT_MS,
     },
 )
-DELIVERED = "14:58:40  page      Runaway burn              to ada        llm-7b burns $896.05/h"
+DELIVERED = "14:58:40  page      Runaway burn                   to ada        llm-7b burns $896.05/h"
 
 
 @pytest.mark.parametrize("columns", [0, 40, 80, 200])

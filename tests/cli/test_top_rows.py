@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from streams.cli.top.figures import Job, JobAlert
-from streams.cli.top.lines import ago, details
+from streams.cli.top.figures import AlertView, Job, JobAlert
+from streams.cli.top.lines import ago, alert_lines, details
 from streams.cli.top.rows import (
     BY_KEY,
     COLUMNS,
@@ -184,3 +184,10 @@ def test_brackets_of_a_name_are_no_markup() -> None:
     out = StringIO()
     Console(file=out, width=80).print(details(Job("[b]x[/i]"), (), 0, 80))
     assert out.getvalue().count("[b]x[/i]") == 2
+
+
+def test_titles_of_any_length_leave_alerts_in_columns() -> None:
+    rules = ("burn_fast", "billed_gone", "team-of-nine-letters-too-many-for-it")
+    alerts = [AlertView(f"al_{rule}", rule=rule, status="firing", summary=f"of {rule}") for rule in rules]
+    lines = alert_lines(alerts, 60_000).plain.split("\n")
+    assert len({line.index("  of ") for line in lines}) == 1

@@ -83,6 +83,7 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
     if not alerts:
         return Text("no alerts", "dim")
     lines = Text()
+    wide = max(len(title_of(alert.rule)) for alert in alerts)
     for alert in sorted(alerts, key=lambda each: (each.status != "firing", -each.started_ms, each.alert_id)):
         firing = alert.status == "firing"
         sign, style = ("✓", "dim")
@@ -91,7 +92,7 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
         about = f"{visible(alert.subject.kind)} {visible(alert.subject.name)}"
         if lines:
             lines.append("\n")
-        lines.append(f"{sign} {alert.status:<8} {title_of(alert.rule):<24} ", style)
+        lines.append(f"{sign} {alert.status:<8} {title_of(alert.rule):<{wide}} ", style)
         lines.append(
             f"{ago((alert.resolved_ms or as_of_ms) - alert.started_ms):>11}  ", style if not firing else ""
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sinks.left_out import OF_ARROW, PANDAS, leave_out
+from streams.cli.cycles import collect_less_often
 
 if TYPE_CHECKING:
     from sinks.query.process import Spawned
@@ -25,6 +26,7 @@ def main() -> None:
         _print_help()
         return
     leave_out(PANDAS)
+    collect_less_often()
     if sys.argv[1:2] == ["sql"] and not {"-h", "--help"} & set(sys.argv):
         from sinks.query.process import spawn
 

@@ -16,6 +16,7 @@ import aiosmtplib
 from aiohttp.abc import AbstractResolver
 
 from streams.config.live import SmtpSecurity
+from streams.notify.authorities import authorities
 from streams.notify.webhooks.resolver import ReceiverResolver
 from streams.notify.webhooks.sender import SendResult
 
@@ -55,7 +56,7 @@ class Mailer:
         self._options = options
         self._timeout_ms = timeout_ms
         self._resolver = ReceiverResolver() if resolver is None else resolver
-        self._tls = ssl.create_default_context(cafile=options.ca_file)
+        self._tls = authorities(options.ca_file)
 
     @property
     def sender(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 import faust
+import faust.app.base
 from faust.sensors import Monitor
 from faust.tables.manager import TableManager
 
@@ -100,6 +102,8 @@ class MeterApp(faust.App):
         async def stopping(_app: Any, **_: Any) -> None:
             await hooks.leaving()
 
+        # Faust looks up where its own decorators are defined, among all modules; with its file known that is found at once.
+        inspect.modulesbyfile.setdefault(inspect.getabsfile(faust.app.base), faust.app.base.__name__)
         self.agent(channel, name="meter")(meter)
         self.task(hooks.background)
         for name, handler in {

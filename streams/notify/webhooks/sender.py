@@ -5,13 +5,13 @@ It must not retry, follow redirects, use a proxy of the environment, or repeat a
 
 import asyncio
 import os
-import ssl
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
+from streams.notify.authorities import authorities
 from streams.notify.webhooks.guard import Destination, ReceiverGuard, ReceiverRefusedError
 from streams.notify.webhooks.resolver import ReceiverResolver
 
@@ -45,7 +45,7 @@ class Sender:
         self._guard = guard
         self._timeout_ms = timeout_ms
         self._resolver = ReceiverResolver() if resolver is None else resolver
-        self._tls = ssl.create_default_context()
+        self._tls = authorities()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
         """Send the bytes once. Failures are part of the result."""

@@ -223,7 +223,13 @@ class GameRun:
 
     def _patience_ms(self) -> int:
         """How long its alert may take to be sent once it is due."""
-        return _PATIENCE_MS + (self._story.every_minutes + self._story.waits_minutes) * MINUTE_MS
+        from streams.notify.incident_hold import wait_for_cluster
+        from streams.notify.options import NotifierOptions
+
+        # The worker's own settings are not known here.
+        usual_ms = NotifierOptions().incident_wait_ms
+        waits_ms = wait_for_cluster(self._story.rule, self._story.severity, usual_ms)
+        return _PATIENCE_MS + self._story.every_minutes * MINUTE_MS + waits_ms
 
     def _live_ms(self) -> int:
         """How long until its alert is due."""

@@ -27,7 +27,6 @@ class GameStory(NamedTuple):
     """What a story should give: which rule, of what severity by default, in which minute of its log.
 
     `every_minutes`: the rule is judged at whole so many minutes, or of each job once in so many; 0: at every tick.
-    `waits_minutes`: its ticket waits for so long for those of other jobs that stand still.
     """
 
     rule: str
@@ -35,7 +34,6 @@ class GameStory(NamedTuple):
     minute: float
     about: str
     every_minutes: int = 0
-    waits_minutes: int = 0
 
 
 def deadlock() -> Story:
@@ -64,7 +62,7 @@ GAMES: Final[Mapping[str, GameStory]] = {
     "cross-region": GameStory("traffic", "ticket", 123, "a job reads its data from another region, for more than its GPUs cost"),
     "spot-fallback": GameStory("price_basis", "ticket", 137, "a spot job is preempted, and goes on at the price on demand"),
     # Of each job once in five minutes, after ten minutes more than it takes.
-    "idle-gpus": GameStory("idle_gpus", "ticket", 140, "a notebook holds four GPUs after its process has ended", 5, 6),
+    "idle-gpus": GameStory("idle_gpus", "ticket", 140, "a notebook holds four GPUs after its process has ended", 5),
     # Its first rate is known after six whole minutes, and it is judged at the whole five minutes after that.
     "oversized": GameStory("oversized", "ticket", 192, "a test is started on 64 GPUs, where such tests take one or two", 5),
 }  # fmt: skip

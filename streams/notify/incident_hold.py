@@ -149,14 +149,19 @@ def _is_of(kind: str, alert: Alert) -> bool:
     return bool(alert.shared_cause) and parts_of(alert.shared_cause)[0] == kind
 
 
+def wait_for_cluster(rule: str, severity: str, wait_ms: int) -> int:
+    """How long a ticket about a job that stands still waits for those of other jobs of its cluster; 0: the alert is none."""
+    return _STANDSTILL_WAITS * wait_ms if rule in STANDSTILL_RULES and severity != PAGE else 0
+
+
 def wait_of(alert: Alert, wait_ms: int, *, for_cluster: bool = True) -> int:
     """How long an alert waits for others, of jobs of its cluster, too, or not (`for_cluster`); `wait_ms`: the setting.
 
     Prices, runs and clusters are judged by the minute, rules about jobs at each tick.
     """
     stands = for_cluster and alert.rule in STANDSTILL_RULES
-    if stands and alert.severity != PAGE:
-        return _STANDSTILL_WAITS * wait_ms
+    if for_cluster and (waits_ms := wait_for_cluster(alert.rule, alert.severity, wait_ms)):
+        return waits_ms
     if alert.rule in STANDSTILL_RULES and alert.severity != PAGE and _is_of(SWEEP, alert):
         return _SWEEP_WAITS * wait_ms
     is_by_minute = is_of_price(alert) or _about_runs(inhibitors_of(alert.rule)) or stands

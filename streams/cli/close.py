@@ -64,7 +64,9 @@ def close(
             _verify(store, month, form)
         elif dry_run:
             _show_open(store, month, rules, form)
+            _say_shut_out(store, month)
         else:
+            _say_shut_out(store, month)
             closed, skipped = store.close_month(month, rules, is_forced=unreconciled)
             _show(closed, skipped, form)
 
@@ -124,13 +126,19 @@ def _show_open(store: Reader, month: str, rules: ClosingRules, form: OutputForma
     shown = {name: usd(value) if form is OutputFormat.table else value for name, value in totals.items()}
     write_summary({"month": month, **shown, "rows": len(closing.rows)}, {}, form)
     _say_skipped(closing.skipped)
-    if closing.never:
-        sys.stderr.write(
-            f"trainfare: {month} would be the first month that is closed, and months are closed in order: close {closing.never[0]} "
-            f"before it, or {'it' if len(closing.never) == 1 else f'{len(closing.never)} months with jobs'} can never be\n"
-        )
     if form is OutputFormat.table:
         sys.stdout.write("nothing was closed\n")
+
+
+def _say_shut_out(store: Reader, month: str) -> None:
+    from streams.costs.closing import shut_out
+
+    if months := shut_out(store, month):
+        which = "it" if len(months) == 1 else f"{len(months)} months with jobs"
+        sys.stderr.write(
+            f"trainfare: {month} is the first month to be closed, and months are closed in order: unless {months[0]} is closed "
+            f"before it, {which} can never be\n"
+        )
 
 
 def _say_skipped(skipped: list[str]) -> None:

@@ -350,7 +350,14 @@ class RemoteReader:
         """
         from streams.costs.closing import ClosedMonth
 
-        asked = {"month": month, **msgspec.to_builtins(rules), "unreconciled": is_forced}
+        # The worker takes the rules of allocation as they stand.
+        asked = {
+            "month": month,
+            "cost": rules.cost,
+            "idle": rules.idle,
+            "share_unallocated": rules.share_unallocated,
+            "unreconciled": is_forced,
+        }
         body, headers = orjson.dumps(asked), {"Content-Type": "application/json"}
         self._pool.answer_s = _LOAD_S
         data = self._answer("POST", "/api/v1/closings", headers, body, read_s=_LOAD_S)

@@ -139,7 +139,6 @@ class Closing:
     rows: list[ClosedRow]
     bills: BillsOfMonth
     skipped: list[str]  # closed months whose minutes were dropped, so that nothing can be adjusted
-    never: list[str]  # months with hours of jobs that can never be closed once this one, the first, is
 
     def total(self, *, adjustments: bool) -> Decimal:
         """What the month itself is charged, or all adjustments."""
@@ -220,8 +219,14 @@ def as_closed_now(store: MonthSource, month: str, rules: ClosingRules) -> Closin
         else:
             found += adjusted
     frozen = msgspec.structs.replace(rules, allocation=reader.rules)
-    before = [] if closed else records(store, BEFORE, first=month_span(month)["first"])
-    return Closing(month, frozen, sorted(found), reader.bills, skipped, [row["name"] for row in before])
+    return Closing(month, frozen, sorted(found), reader.bills, skipped)
+
+
+def shut_out(store: MonthSource, month: str) -> list[str]:
+    """Months with hours of jobs before a month, which can never be closed once it is: it would be the first that is closed."""
+    if closed_months(store):
+        return []
+    return [str(row["name"]) for row in records(store, BEFORE, first=month_span(month)["first"])]
 
 
 def refuse_early(store: MonthSource, month: str, now_ms: int) -> None:

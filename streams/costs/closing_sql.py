@@ -9,7 +9,7 @@ from typing import Final
 
 from schemas.bill_tables import BILL_LINES
 from schemas.bill_tables import SCHEMAS as BILL_SCHEMAS
-from schemas.reserved import CANARY
+from schemas.reserved import CANARY, USERS_JOBS
 from schemas.tables import JOB_HOURS, NODE_HOURS, PRICES, SCHEMAS
 from streams.costs.month_reader import MonthSource, records
 
@@ -19,9 +19,10 @@ _LINES: Final = 500_000
 CLOSED: Final = """
 SELECT formatDateTime(month, '%Y-%m') AS name, manifest, signature, key_id FROM closed_months FINAL ORDER BY name
 """
-#: Months before a day of which jobs have hours.
-BEFORE: Final = """
-SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS name FROM job_hours WHERE hour < toDateTime({first:String}, 'UTC') ORDER BY name
+#: Months before a day of which users' jobs have hours.
+BEFORE: Final = f"""
+SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS name FROM job_hours
+WHERE hour < toDateTime({{first:String}}, 'UTC') AND {USERS_JOBS} ORDER BY name
 """
 #: Rows of the closing that has the manifest: of two that met at a server those of one count.
 CHARGES: Final = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,22 @@ def test_a_month_is_closed_through_a_worker_as_without_one(
         ).out
     )
     assert float(job["usd"]) == 72
+
+
+def test_a_first_closing_says_which_months_it_shuts_out(metered: tuple[Path, ClickHouseStore]) -> None:
+    _, store = metered
+    (hour, *_) = store.select("job_hours").to_pylist()
+    march, april = (hour["hour"] - timedelta(days=days) for days in (61, 30))
+    store.insert("job_hours", rows("job_hours", {**hour, "hour": april}), "april")
+    (tried, refused) = asked(store, ("close", "2026-05", "--dry-run"), ("close", "2026-05"))
+    assert (tried.code, refused.code) == (0, 2)
+    for each in (tried, refused):
+        assert "unless 2026-04 is closed before it, it can never be" in each.err
+    store.insert("job_hours", rows("job_hours", {**hour, "hour": march}), "march")
+    (closed, later) = asked(store, ("close", "2026-05", "--unreconciled"), ("close", "2026-06", "--dry-run"))
+    assert (closed.code, later.code) == (0, 0)
+    assert "unless 2026-03 is closed before it, 2 months with jobs can never be" in closed.err
+    assert "can never be" not in later.err
 
 
 def test_a_worker_allocates_again_what_has_changed(

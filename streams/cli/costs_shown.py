@@ -103,7 +103,7 @@ def _shares(rows: list[dict[str, Any]]) -> list[str]:
     total = sum(costs, Decimal())
     if not total:
         return ["" for _ in rows]
-    return [f"{bar(cost, total, _BAR_CELLS):<{_BAR_CELLS}} {_percent(cost / total)}" for cost in costs]
+    return [f"{_percent(cost / total)} {bar(cost, total, _BAR_CELLS)}".rstrip() for cost in costs]
 
 
 def _percent(share: Decimal) -> str:

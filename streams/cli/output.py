@@ -209,7 +209,7 @@ def _rich(grid: Grid, out: TextIO) -> None:
 def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | None:
     """The columns' widths; None: without breaking numbers or ids the table is too wide.
 
-    Where needed, texts are broken between words and names of columns at `_`, the widest column first.
+    Where needed, names of columns are broken at `_`, then texts between words, the widest column first.
     """
     columns = list(zip(heads, *cells, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
@@ -224,9 +224,10 @@ def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | 
     room = most - _GAP * (len(columns) - 1)
     if sum(map(min, widths, least)) > room:
         return None
-    while sum(widths) > room:
-        _, at = max((width, at) for at, width in enumerate(widths) if width > least[at])
-        widths[at] -= 1
+    unbroken = [max(low, *map(cell_len, texts), 0) for low, (_, *texts) in zip(least, columns, strict=True)]
+    for floor in (unbroken, least):
+        while sum(widths) > room and (wider := [at for at, width in enumerate(widths) if width > floor[at]]):
+            widths[max(wider, key=lambda at: (widths[at], at))] -= 1
     return widths
 
 

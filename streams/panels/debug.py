@@ -372,6 +372,7 @@ DEBUG: Final = Dashboard(
             GPU_USE,
             "lines",
             "ratio",
+            span=24,
             most=1,
         ),
         Panel(
@@ -382,6 +383,7 @@ DEBUG: Final = Dashboard(
             "table",
             "text",
             {"started": "time", "resolved": "time", "ratio": "count", "$/h": "usd_per_hour", "cost": "usd"},
+            span=24,
         ),
     ),
 )

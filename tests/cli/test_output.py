@@ -87,6 +87,14 @@ def test_a_narrow_terminal_breaks_texts_and_heads_but_no_number_or_id(
             assert any(word in line for line in lines), (columns, word)
 
 
+def test_names_of_columns_are_broken_before_any_text_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Grid(("share", "wall_clock_h", "unpriced_gpu_h"), [(" 40% ████▊", "203.045", "0.000")])
+    lines = on_terminal(grid, 30, monkeypatch)
+    assert max(map(len, lines)) <= 30
+    assert [line for line in lines if "█" in line] == [lines[-1]]
+    assert lines[-1].split() == ["40%", "████▊", "203.045", "0.000"]
+
+
 def test_a_table_that_is_still_too_wide_lies_on_its_side(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = on_terminal(WIDE, 40, monkeypatch)
     assert lines == [

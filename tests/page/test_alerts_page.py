@@ -14,6 +14,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.state.dimensions import AlertDimensions
 from streams.web.control_record import control_record
 from tests.page import fleet
+from tests.page.accessibility import violations
 from tests.page.conftest import Watched
 from tests.page.keyboard import follow
 from tests.page.server import NOW_MS, Script
@@ -300,9 +301,11 @@ def test_nothing_runs_over_the_edge(
     expect(page.locator(".member-list li")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CONTRAST) == []
+    assert violations(page) == []
     assert page.evaluate("[...document.querySelectorAll('button, a, input, select')].filter(each => each.checkVisibility() && each.getBoundingClientRect().height < 18).map(each => each.outerHTML)") == []  # fmt: skip
     opened_row(page, "onerror").get_by_role("link", name="Runaway burn").click()
     expect(page.locator(".course")).to_have_count(1)
     page.locator("summary", has_text="The same as a table").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CONTRAST) == []
+    assert violations(page) == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.page.accessibility import violations
 from tests.page.conftest import Watched
 from tests.page.server import NOW_MS, Script
 from tests.page.test_budgets import HOSTILE, budget
@@ -124,8 +125,10 @@ def test_nothing_runs_over_the_edge(
     expect(page.locator(".budgets-table tbody tr")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CONTRAST) == []
+    assert violations(page) == []
     page.locator(".budgets-table a").click()
     expect(page.locator(".dearest tbody tr")).to_have_count(1)
     page.locator("summary", has_text="The same as a table").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CONTRAST) == []
+    assert violations(page) == []

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.page.accessibility import violations
 from tests.page.conftest import Open
 from tests.page.keyboard import follow
 from tests.page.real import serving_page
@@ -82,6 +83,7 @@ def test_nothing_overflows_and_every_text_can_be_read(
         expect(page.locator(".page tbody tr").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(CONTRAST) == []
+        assert violations(page) == []
 
 
 def test_an_unknown_experiment_says_so(url: str, opened: Open) -> None:

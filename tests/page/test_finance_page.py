@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import trainfare
 from tests.cli.test_finance_answers import HOUR, LOG, T0, event, job, metered
+from tests.page.accessibility import violations
 from tests.page.conftest import Open
 from tests.page.real import serving_page
 
@@ -150,5 +150,5 @@ def test_nothing_overflows_and_axe_finds_nothing(
         page.evaluate("address => { location.hash = `#/${address}`; }", address)
         expect(page.locator(ready).first).to_be_visible(timeout=60_000)
         assert page.evaluate("innerWidth - document.documentElement.scrollWidth") >= 0
-        assert [each["id"] for each in Axe().run(page).response["violations"]] == []
+        assert violations(page) == []
         page.screenshot(path=tmp_path / f"{address[:7]}-{width}-{scheme}.png", full_page=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -157,6 +158,42 @@ def test_the_evidence_is_copied_by_keyboard(board: Board, script: Script) -> Non
     page.get_by_role("button", name="Copy the query").press("Enter")
     expect(page.locator(".copy-line [role=status]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == script.alerts[0]["evidence_sql"]
+
+
+def test_of_many_alerts_the_newest_stand_before_the_rest_and_what_fires_is_never_hidden(
+    board: Board, script: Script
+) -> None:
+    began = [script.now_ms - minutes * 60_000 for minutes in range(60, 180, 10)]
+    over = [
+        fleet.alert(JOB, 0, at, alert_id=f"al_{place}", status="resolved", resolved_ms=at + 60_000)
+        for place, at in enumerate(began)
+    ]
+    script.alerts = [*over, fleet.alert(JOB, 0, began[-1] - 60_000, alert_id="al_firing")]
+    page = board(f"/#/job/{JOB}").page
+    alerts = page.locator(".evidence .alert")
+    expect(alerts).to_have_count(6)
+    expect(alerts.last).to_have_attribute("data-status", "firing")
+    every = page.get_by_role("link", name="All in Alerts")
+    expect(every).to_have_attribute("href", f"#/alerts?kind=job&subject={JOB}")
+    page.get_by_role("button", name="Show 7 older alerts").press("Enter")
+    expect(alerts).to_have_count(13)
+    page.get_by_role("button", name="Show fewer").press("Enter")
+    expect(alerts).to_have_count(6)
+
+
+def test_of_many_attempts_the_last_stand_before_the_rest(board: Board, script: Script) -> None:
+    spot = next(spec for spec in script.specs if spec.job_id == SPOT)
+    script.specs = [replace(spot, start_ms=spot.start_ms - 30 * 3_600_000)]
+    page = board(f"/#/job/{SPOT}").page
+    rows = page.get_by_role("table", name="Attempts of the job").locator("tbody tr")
+    expect(rows).to_have_count(12)
+    expect(rows.last).to_contain_text("goes on")
+    more = page.get_by_role("button", name=re.compile(r"^Show all \d+ attempts$"))
+    every = int(re.findall(r"\d+", more.text_content() or "")[0])
+    assert every > 12
+    more.press("Enter")
+    expect(rows).to_have_count(every)
+    expect(rows.first.locator("td").first).to_have_text("1")
 
 
 def test_an_unknown_job_is_told_in_words(board: Board) -> None:

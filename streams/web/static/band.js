@@ -47,7 +47,7 @@ export class Band {
     say(byId("idle"), percent(burn.idle_gpu_ratio));
     say(byId("idle-sub"), burn.idle_gpu_ratio === null ? "no GPU samples yet" : "of sampled, last 30 min");
     say(byId("live"), count(burn.jobs_live));
-    say(byId("live-sub"), `${plural(Math.round(Number(burn.gpus_held) || 0), "GPU")} held`);
+    say(byId("live-sub"), `${plural(Math.round(Number(burn.gpus_held) || 0), "GPU")} held; queued jobs not counted`);
     const firing = alerts.filter((alert) => alert.status === "firing");
     const pages = firing.filter((alert) => alert.severity === "page").length;
     const digests = firing.filter((alert) => alert.severity === "digest").length;

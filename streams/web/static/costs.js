@@ -1,6 +1,6 @@
 // Where a job's money went: by component as bars, by attempt and by job of its run as tables.
 
-import { amount, foreign, h, reconcile, row, table } from "./dom.js";
+import { amount, foreign, h, reconcile, row, say, table } from "./dom.js";
 import { count, duration, exact, instant, money, near, percent } from "./format.js";
 import { jobHash } from "./jobs.js";
 import { COMPONENT_NAMES, COMPONENTS } from "./words.js";
@@ -47,16 +47,30 @@ const COLUMNS = [
   { title: "Lost", class: "num" },
 ];
 
+/** Of a job with more attempts the last ones are shown first, as on its axis of time. */
+const ATTEMPTS_SHOWN = 12;
+
 export class Attempts {
   constructor(meter) {
     this.meter = meter;
     this.table = table(COLUMNS, { caption: "Attempts of the job" });
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "attempts-title" }, h("h3", { id: "attempts-title" }, "Attempts"), h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "attempts-title" }, this.table.element));
+    this.isAll = false;
+    this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.turn() });
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "attempts-title" }, h("h3", { id: "attempts-title" }, "Attempts"), h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "attempts-title" }, this.table.element), this.more);
   }
 
-  show({ attempts }) {
+  turn() {
+    this.isAll = !this.isAll;
+    this.show(this.detail);
+  }
+
+  show(detail) {
+    this.detail = detail;
     const now = this.meter.timeMs;
-    const rows = (attempts ?? []).map((each) => {
+    const attempts = detail.attempts ?? [];
+    this.more.hidden = attempts.length <= ATTEMPTS_SHOWN;
+    say(this.more, this.isAll ? `Show the last ${ATTEMPTS_SHOWN}` : `Show all ${attempts.length} attempts`);
+    const rows = (this.isAll ? attempts : attempts.slice(-ATTEMPTS_SHOWN)).map((each) => {
       const until = each.ended_ms ?? now;
       const where = [each.gpu_type, each.purchase, each.region].filter(Boolean).join(", ");
       const lost = Number(each.lost_cost_usd);

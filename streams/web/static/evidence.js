@@ -1,12 +1,14 @@
 // The alerts of one job with the query that shows the evidence of each, to copy.
 
 import { h, mark, reconcile, say } from "./dom.js";
-import { instant, near } from "./format.js";
+import { instant, near, plural } from "./format.js";
 import { address } from "./route.js";
 import { alertHash, figures } from "./alerts.js";
 import { delivery, ruleName } from "./words.js";
 
 const SAID_MS = 2500;
+/** So many are shown at first, and all that fire. */
+const SHOWN = 5;
 
 /** Copy a text; by hand where the browser gives no clipboard (plain http from afar). */
 export async function copy(text, from) {
@@ -24,16 +26,33 @@ export class Evidence {
     Object.assign(this, { meter, acts });
     this.alerts = new Map();
     this.list = h("ol", { class: "evidence" });
+    this.isAll = false;
+    this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.turn() });
+    this.every = h("a", { hidden: true }, "All in Alerts");
     this.empty = h("p", { class: "empty" }, "No alert of this job.");
-    this.element = h("section", { class: "panel", "aria-labelledby": "evidence-title" }, h("h3", { id: "evidence-title" }, "Alerts and their evidence"), this.list, this.empty);
+    this.element = h("section", { class: "panel", "aria-labelledby": "evidence-title" }, h("h3", { id: "evidence-title" }, "Alerts and their evidence"), this.list, h("p", {}, this.more, " ", this.every), this.empty);
   }
 
   /** `whole`: these are all that there are; else only those that the stream carries. */
   show(alerts, whole) {
     if (whole) this.alerts.clear();
     for (const alert of alerts ?? []) this.alerts.set(alert.alert_id, { ...this.alerts.get(alert.alert_id), ...alert });
-    const shown = [...this.alerts.values()].sort((a, b) => b.started_ms - a.started_ms);
-    this.empty.hidden = shown.length > 0;
+    this.draw();
+  }
+
+  turn() {
+    this.isAll = !this.isAll;
+    this.draw();
+  }
+
+  draw() {
+    const known = [...this.alerts.values()].sort((a, b) => b.started_ms - a.started_ms);
+    const short = known.filter((alert, place) => place < SHOWN || alert.status === "firing");
+    const shown = this.isAll ? known : short;
+    this.empty.hidden = known.length > 0;
+    this.more.hidden = this.every.hidden = short.length === known.length;
+    say(this.more, this.isAll ? "Show fewer" : `Show ${plural(known.length - short.length, "older alert")}`);
+    if (known.length) mark(this.every, "href", address("alerts", { kind: "job", subject: known[0].subject.name }));
     this.acts.seen(shown);
     reconcile(this.list, shown, (alert) => alert.alert_id, () => this.item(), (element, alert) => this.update(element, alert));
   }

@@ -54,8 +54,8 @@ export function swatch(series) {
  *   when    optional: how an instant is named (index, ms)
  */
 export class TimeChart {
-  constructor(host, { frame, height, format, yWanted = 3, axis = true, top = null, utc = false, total = null }) {
-    Object.assign(this, { host, frame, height, format, yWanted, axis, top, utc, total, made: "", plot: null, data: null, lit: null });
+  constructor(host, { frame, height, format, yWanted = 3, yTicks = niceTicks, axis = true, top = null, utc = false, total = null }) {
+    Object.assign(this, { host, frame, height, format, yWanted, yTicks, axis, top, utc, total, made: "", plot: null, data: null, lit: null });
     this.canvas = h("div", { class: "timechart-plot", role: "img", hidden: true });
     this.slider = h("div", { class: "timechart-cursor", role: "slider", tabindex: 0, hidden: true, "aria-orientation": "horizontal", onkeydown: (event) => this.key(event), onfocus: () => this.focused(), onblur: () => this.frame.point(null) });
     this.all = h("button", { type: "button", class: "timechart-all", hidden: true, onclick: () => this.frame.reset() }, "Show all");
@@ -124,7 +124,7 @@ export class TimeChart {
       series: [{}, ...this.drawn.map((each) => this.series(each))],
       axes: [
         { ...axis, grid, size: this.axis ? 24 : 4, space: 84, splits: (plot) => this.ticks(plot).map((each) => each.at), values: (plot) => this.ticks(plot).map((each) => (this.axis && plot.valToPos(each.at, "x") < plot.width - this.frame.left - this.frame.right - 8 ? each.text : "")) },
-        { ...axis, grid, size: this.frame.left, splits: () => niceTicks(this.most, this.yWanted), values: (_, splits) => splits.map((value) => this.format(value, true)) },
+        { ...axis, grid, size: this.frame.left, splits: () => this.yTicks(this.most, this.yWanted), values: (_, splits) => splits.map((value) => this.format(value, true)) },
       ],
       cursor: {
         y: false,
@@ -167,8 +167,8 @@ export class TimeChart {
   }
 
   reach() {
-    const top = niceTicks(this.most, this.yWanted).at(-1);
-    return [this.least < 0 ? -niceTicks(-this.least, this.yWanted).at(-1) : 0, top];
+    const top = this.yTicks(this.most, this.yWanted).at(-1);
+    return [this.least < 0 ? -this.yTicks(-this.least, this.yWanted).at(-1) : 0, top];
   }
 
   ticks(plot) {

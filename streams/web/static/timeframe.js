@@ -9,12 +9,12 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 2
 const MONTHS = [1, 2, 3, 6, 12, 24, 60];
 const NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** Round numbers from 0 up to at least `top`, about `wanted` of them. */
-export function niceTicks(top, wanted) {
+/** Round numbers from 0 up to at least `top`, about `wanted` of them; `whole`: none between two integers. */
+export function niceTicks(top, wanted, whole = false) {
   if (!(top > 0)) return [0, 1];
   const rough = top / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999);
+  const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999 && !(whole && each % 1));
   const ticks = [];
   for (let index = 0; ticks.length === 0 || ticks.at(-1) < top * 0.999; index += 1) ticks.push(step * index);
   return ticks;

@@ -226,7 +226,7 @@ export class Page {
       const xTicks = niceTicks(Math.max(...points.map((trial) => Number(trial.cost_usd)), 0.01), Math.max(2, width / 140));
       const x = (usd) => EDGE.left + (Number(usd) / xTicks.at(-1)) * (width - EDGE.left - EDGE.right);
       const y = (value) => EDGE.top + (1 - (value - low + pad) / (high - low + 2 * pad)) * (HEIGHT - EDGE.top - EDGE.bottom);
-      const svg = s("svg", { class: "chart scatter", width, height: HEIGHT, role: "img", "aria-label": visible(label) });
+      const svg = s("svg", { class: "chart scatter", width, height: HEIGHT, role: "group", "aria-label": visible(label) });
       for (const tick of xTicks) svg.append(s("line", { class: "grid", x1: x(tick), x2: x(tick), y1: EDGE.top, y2: HEIGHT - EDGE.bottom }), s("text", { x: x(tick), y: HEIGHT - 18, "text-anchor": tick === xTicks.at(-1) ? "end" : "middle" }, axisMoney(tick)));
       for (const value of [low, (low + high) / 2, high]) svg.append(s("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }), s("text", { class: "ytext", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, figure(value)));
       svg.append(s("text", { x: width - EDGE.right, y: HEIGHT - 3, "text-anchor": "end" }, `cost so far; ${lower ? "lower" : "higher"} is better`));
@@ -243,7 +243,7 @@ export class Page {
 
   trials(trials, front, beaten, quality, lower) {
     const measures = quality ? [{ title: visible(quality), class: "num" }] : [];
-    const columns = [{ title: "Trial", class: "wide" }, { title: "State", class: "" }, ...measures, { title: "Cost", class: "num" }, { title: "Of it lost", class: "num" }, { title: "$ per hour now", class: "num" }, { title: "GPU hours", class: "num" }, { title: "Ran", class: "num" }, { title: "Progress", class: "" }, { title: "", class: "" }];
+    const columns = [{ title: "Trial", class: "wide" }, { title: "State", class: "" }, ...measures, { title: "Cost", class: "num" }, { title: "Of it lost", class: "num" }, { title: "$ per hour now", class: "num" }, { title: "GPU hours", class: "num" }, { title: "Ran", class: "num" }, { title: "Progress", class: "" }, { title: "Standing", class: "" }];
     const listed = table(columns, { caption: "Trials, the dearest first" });
     const isFront = new Set(front);
     const behind = new Map(beaten);

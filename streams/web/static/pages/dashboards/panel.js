@@ -4,7 +4,7 @@ import { foreign, h, mark, row, say, table } from "../../dom.js";
 import { address } from "../../route.js";
 import { TimeChart, look, swatch } from "../../timechart.js";
 import { TimeFrame } from "../../timeframe.js";
-import { axisText, cell, exactText, text } from "./units.js";
+import { axisText, cell, exactText, text, ticks } from "./units.js";
 
 const SLOW_MS = 300;
 const HEIGHT = 190;
@@ -134,7 +134,8 @@ export class Panel {
     const newest = drawn.series.map((each) => `${each.name} ${text(lastOf(each.values), about.unit)}`).slice(0, 8).join(", ");
     const data = { xs: drawn.xs, series: drawn.series, say: `${about.title}: ${about.answers} Newest: ${newest}.`, label: about.title };
     if (isBlock) data.ends = drawn.ends;
-    this.plot ??= new TimeChart(this.host, { frame: this.frame, height: HEIGHT, format: (value, onAxis) => (onAxis ? axisText(value, about.unit) : text(value, about.unit)), top: about.unit === "ratio" ? 0.1 : null, total: isBlock && drawn.series.length > 1 ? "in all" : null });
+    this.isWhole = about.unit === "count" && drawn.series.every((each) => each.values.every((value) => value === null || Number.isInteger(value)));
+    this.plot ??= new TimeChart(this.host, { frame: this.frame, height: HEIGHT, format: (value, onAxis) => (onAxis ? axisText(value, about.unit) : text(value, about.unit)), yTicks: (top, wanted) => ticks(top, wanted, about.unit, this.isWhole), top: about.unit === "ratio" ? 0.1 : null, total: isBlock && drawn.series.length > 1 ? "in all" : null });
     mark(this.host, "data-series", drawn.series.length);
     this.plot.draw(data);
   }

@@ -3,12 +3,20 @@
 import { foreign, h } from "../../dom.js";
 import { axisMoney, count, duration, exact, money, percent, stamp } from "../../format.js";
 import { address } from "../../route.js";
+import { niceTicks } from "../../timeframe.js";
 
 const KIB = 1024;
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const DAY_S = 86_400;
+/** Steps of an axis of durations, each whole in the words that stand beside it. */
+const STEPS_S = [...[1, 2, 5, 10, 15, 20, 30].map((each) => each * 60), ...[1, 2, 3, 4, 6, 12].map((each) => each * 3600)];
+
+function powerOf(value) {
+  return value > 0 ? Math.max(0, Math.min(SIZES.length - 1, Math.floor(Math.log(value) / Math.log(KIB)))) : 0;
+}
 
 function bytes(value) {
-  const power = value > 0 ? Math.min(SIZES.length - 1, Math.floor(Math.log(value) / Math.log(KIB))) : 0;
+  const power = powerOf(value);
   return `${count(Number((value / KIB ** power).toPrecision(3)))} ${SIZES[power]}`;
 }
 
@@ -41,6 +49,19 @@ export function exactText(value, unit) {
   if (unit === "usd" || unit === "usd_per_hour") return `${exact(value)}${unit === "usd" || !exact(value) ? "" : "/h"}`;
   if (["text", "job", "time"].includes(unit)) return "";
   return String(value);
+}
+
+/** Values of an axis from 0 up to at least `top`, about `wanted` of them, that are round in their unit. */
+export function ticks(top, wanted, unit, whole = false) {
+  if (unit === "bytes") return scaled(top, wanted, KIB ** powerOf(top));
+  if (unit !== "seconds" || top < 60) return niceTicks(top, wanted, whole);
+  const step = STEPS_S.find((each) => each >= (top / wanted) * 0.999);
+  if (!step) return scaled(top, wanted, DAY_S);
+  return Array.from({ length: Math.ceil(top / step) + 1 }, (_, index) => index * step);
+}
+
+function scaled(top, wanted, unit) {
+  return niceTicks(top / unit, wanted).map((each) => each * unit);
 }
 
 export function axisText(value, unit) {

@@ -43,6 +43,8 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "slow_hours": Fraction(12),
         "slow_usd_per_hour": Fraction(100),
         "page_usd_per_hour": Fraction(0),
+        "ticket_usd_per_hour": Fraction(1),
+        "saving_page_usd_per_hour": Fraction(100),
     },
     "idle_gpus": {
         "productive_ratio": Fraction("0.2"),
@@ -305,6 +307,18 @@ class AttemptRules:
 
     def lost_per_ms(self, at_ms: int) -> Fraction:
         """What those that broke off like the last one lost, over the time since the first of that was done, 15 min at least."""
+        alike = self._like_last(at_ms)
+        span_ms = max(at_ms - min(b.start_ms for b in alike), 15 * MINUTE_MS)
+        return sum((b.lost for b in alike), Fraction(0)) * self.scale / span_ms
+
+    def saves_most(self, at_ms: int) -> bool:
+        """Whether these lost less than half of what was paid since the first of that was done."""
+        alike = self._like_last(at_ms)
+        start_ms, end_ms = min(b.start_ms for b in alike), max(b.ended_ms for b in alike)
+        paid = sum(p.rate * max(0, min(end_ms, p.end_ms) - max(start_ms, p.start_ms)) for p in self.paying)
+        return 2 * sum((b.lost for b in alike), Fraction(0)) * self.scale < paid
+
+    def _like_last(self, at_ms: int) -> list[Broken]:
         known = [b for b in self.broken if b.ended_ms <= at_ms]
         last = known[-1]
         hour = [b for b in self.broken if 0 <= last.ended_ms - b.ended_ms < HOUR_MS]
@@ -314,8 +328,7 @@ class AttemptRules:
             between_ms = last.ended_ms - failed[0].ended_ms
             if HOUR_MS <= between_ms < self.limits["retry_loop"]["slow_hours"] * HOUR_MS:
                 alike = failed
-        span_ms = max(at_ms - min(b.start_ms for b in alike), 15 * MINUTE_MS)
-        return sum((b.lost for b in alike), Fraction(0)) * self.scale / span_ms
+        return alike
 
     def paid_more(self, at_ms: int) -> bool:
         """Whether an attempt pays that has another purchase than the one before, and a higher rate per GPU."""

@@ -391,7 +391,10 @@ class JobJudge:
         if alert.rule in WASTES and alert.opened_as is None:
             thresholds, waste = now.settings[alert.rule].thresholds, WASTES[alert.rule](now, at_ms)
             unit = 10**9 * PER_HOUR
-            if waste is not None and waste >= thresholds["page_usd_per_hour"] * unit:
+            page_usd = thresholds["page_usd_per_hour"]
+            if alert.rule == "retry_loop" and now.attempts.saves_most(at_ms):
+                page_usd = max(page_usd, thresholds["saving_page_usd_per_hour"])
+            if waste is not None and waste >= page_usd * unit:
                 alert.severity = "page"
             elif waste and waste < thresholds.get("ticket_usd_per_hour", 0) * unit:
                 alert.severity = "page" if alert.severity == "page" else "digest"

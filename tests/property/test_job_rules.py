@@ -88,6 +88,8 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("stalled", "page_usd_per_hour", Fraction(120)),
     ("ceiling", "minutes", Fraction(7)),
     ("retry_loop", "page_usd_per_hour", Fraction(1000)),
+    ("retry_loop", "ticket_usd_per_hour", Fraction(1000)),
+    ("retry_loop", "saving_page_usd_per_hour", Fraction(1000)),
     ("no_checkpoint", "page_usd_per_hour", Fraction(2)),
     ("no_checkpoint", "ticket_usd_per_hour", Fraction(1000)),
     ("runaway_length", "page_usd_per_hour", Fraction(2)),
@@ -219,8 +221,23 @@ def _week(seed: int) -> list:  # type: ignore[type-arg]  # lines
         job("small", "started", T0, gpu_count=1, purchase="spot"),
         job("dear", "started", T0 + 5 * HOUR_MS, gpu_count=125, purchase="on_demand"),  # $512.50 an hour
         job("dear", "completed", T0 + 6 * HOUR_MS),
+        *_saving("saves", 8),
+        *_saving("dear-saves", 125),
         job("x", "queued", T0 + 175 * HOUR_MS),
     ]
+
+
+def _saving(job_id: str, gpu_count: int) -> list[Line]:
+    """A job that fails every 20 min, six minutes after it saved its work."""
+    lines = []
+    for attempt in range(1, 5):
+        at_ms, of = T0 + 8 * HOUR_MS + 20 * attempt * MINUTE_MS, {"attempt": attempt}
+        lines += [
+            job(job_id, "started", at_ms, gpu_count=gpu_count, purchase="on_demand", **of),
+            job(job_id, "checkpointed", at_ms + 13 * MINUTE_MS, **of),
+            job(job_id, "failed", at_ms + 19 * MINUTE_MS, **of),
+        ]
+    return lines
 
 
 @pytest.mark.parametrize(("rule", "name", "value"), OFF_BY_ONE)

@@ -123,6 +123,24 @@ def test_a_run_by_its_name_alone_is_a_ticket_unless_it_is_dear(world: World) -> 
     assert told(world.look(1)) == [("big-2", "page", "firing", 29), ("prep-3", "ticket", "firing", 39)]
 
 
+def test_one_that_saves_most_of_its_work_is_as_urgent_as_what_it_loses(world: World) -> None:
+    for number in range(4):
+        for name, lost, cost in (("little", 0.1, 20), ("some", 1, 20), ("much", 30, 70), ("all", 1, 2)):
+            ran(world, f"{name}-{number}", 10 * number, 9 + 10 * number, lost=lost, cost=cost, work_dir=name)
+    # One that worked for a week before counts from its failure on.
+    ran(world, "week-0", -9000, 9, lost=1, cost=9000, work_dir="week")
+    for number in range(1, 4):
+        ran(world, f"week-{number}", 10 * number, 9 + 10 * number, lost=1, work_dir="week")
+    severities = {subject: severity for subject, severity, *_ in told(world.look(1))}
+    assert severities == {
+        "little-3": "digest",
+        "some-3": "ticket",
+        "much-2": "page",
+        "all-3": "page",
+        "week-3": "page",
+    }
+
+
 def test_a_run_id_joins_jobs_of_other_names(world: World) -> None:
     for number, job_id in enumerate(("alpha", "beta", "gamma", "delta")):
         ran(world, job_id, 10 * number, 9 + 10 * number, run_id="llama-a", experiment="", work_dir="")

@@ -295,10 +295,11 @@ def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:
 
 def _as_opened(settings: Profile, rule: int, at: JobAt, paid_nano_per_hour: int) -> int:
     """The severity of an episode that opens, as an episode keeps it."""
-    waste = JOB_RULES[rule].waste
+    waste, page_usd, of = JOB_RULES[rule].waste, JOB_RULES[rule].page_usd, settings.thresholds(rule)
     if waste is None:
         return 0
-    severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), settings.thresholds(rule))
+    page_from = None if page_usd is None else page_usd(at, of)
+    severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), of, page_from)
     return 1 + AS_OPENED.index(severity)
 
 

@@ -206,6 +206,8 @@ class JobRule(AlertRule):
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False
+    #: From how many dollars wasted per hour on it is a page, if that is not PAGE_FROM alone; the second argument are its thresholds.
+    page_usd: Callable[[JobAt, Mapping[str, float]], float] | None = None
     #: What is wasted at a tick, in nano-dollars per hour, None where that is not known; the second argument is all that the job
     #: pays then. Its threshold PAGE_FROM makes a page of a ticket, for all of the episode. None: its severity is that of the
     #: settings, or, of a burn rule, the kernel's.

@@ -6,7 +6,7 @@ What `retry_loop` says of one job's attempts, said of the jobs of one run. Which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemas.durations import HOUR_MS
@@ -14,8 +14,20 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import sentence, short, span, usd
-from streams.engine.rules.lineage import LoopLimits, RunJob, RunKey, RunLoop, reasons_of
-from streams.engine.rules.rule import PAGE, TICKET, LedgerRule, Margin, Threshold, from_threshold_on
+from streams.engine.rules.lineage import LoopLimits, RunJob, RunKey, RunLoop, RunLoss, reasons_of
+from streams.engine.rules.rule import (
+    PAGE,
+    TICKET,
+    URGENCY,
+    LedgerRule,
+    Margin,
+    Threshold,
+    from_threshold_on,
+    loop_page_usd,
+    loops_notified_from,
+    severity_of,
+)
+from streams.engine.rules.slow_loops import LEAST_SPAN_MS, is_mostly_lost
 
 NAME: Final = "resubmit_loop"
 #: So many ids are named; of more the first ones, and how many follow.
@@ -37,12 +49,28 @@ def limits_of(thresholds: Mapping[str, float]) -> LoopLimits:
     return LoopLimits(failures, dear, lost_nano, preemptions, slow_ms, slow_nano)
 
 
+def _severity(
+    of: LedgerSettings, loop: RunLoop, losses: Sequence[RunLoss], lost_nano: int, *, is_known: bool
+) -> str:
+    """That of the settings for a loop that gets nowhere; one that saves most of its work has that of the dollars it loses."""
+    severity = of.severity if is_known else TICKET
+    # Of the first attempt only what it lost is of the loop: it may have worked for days before.
+    paid_nano = losses[0].lost_nano + sum(each.cost_nano for each in losses[1:])
+    if is_mostly_lost(lost_nano, paid_nano):
+        return severity
+    length_ms = max(loop.attempts[-1].ended_ms - loop.attempts[0].ended_ms, LEAST_SPAN_MS)
+    waste_nano = lost_nano * HOUR_MS // length_ms
+    by_dollars = severity_of(TICKET, waste_nano, of.thresholds, loop_page_usd(of.thresholds))
+    return min(severity, by_dollars, key=URGENCY.index)
+
+
 def finding(
-    of: LedgerSettings, key: RunKey, loop: RunLoop, subject: RunJob, lost_nano: int, at_ms: int
+    of: LedgerSettings, key: RunKey, loop: RunLoop, subject: RunJob, losses: Sequence[RunLoss], at_ms: int
 ) -> LedgerFinding:
-    """The sentence and the evidence of a loop; `subject`: the job that the alert is about."""
+    """The sentence and the evidence of a loop; `subject`: the job that the alert is about. `losses`: of its attempts, in order."""
     first, last, jobs = loop.attempts[0], loop.attempts[-1], loop.jobs
     length_ms = max(last.ended_ms - first.began_ms, 1000)
+    lost_nano = sum(each.lost_nano for each in losses)
     reasons = reasons_of(loop.attempts)[:_REASONS_AT_MOST]
     limits = limits_of(of.thresholds)
     is_known = key.is_declared or lost_nano >= limits.lost_nano
@@ -60,7 +88,7 @@ def finding(
         return f"{ids} {verb} one after another in {span(length_ms)} ({why}){lost}; {again}"
 
     return LedgerFinding(
-        NAME, of.severity if is_known else TICKET, "job", subject.job_id, at_ms, sentence(said), _evidence(jobs),
+        NAME, _severity(of, loop, losses, lost_nano, is_known=is_known), "job", subject.job_id, at_ms, sentence(said), _evidence(jobs),
         float(len(loop.attempts)), lost_nano * HOUR_MS // length_ms, lost_nano, subject.owner, subject.team, subject.project,
         margins=(*margins(of.thresholds, loop, lost_nano),),
     )  # fmt: skip
@@ -114,7 +142,8 @@ RULE: Final = LedgerRule(
         "or 3 that lost $25, or 6 were preempted, and none was completed or cancelled between. It ends an "
         "hour after the last, or when one is completed or cancelled. Or 2 in a row failed within 12 h, and lost $100/h and half of "
         "what they cost; it ends half as long again as between them after the last. A ticket if only their names say that "
-        "they are one run and less than $25 is lost"
+        "they are one run and less than $25 is lost. One that loses less than half of what it pays is as urgent as the dollars that it"
+        " loses per hour: a ticket from $1/h on, a page from $100/h on"
     ),
     runbook="runbook.md#retry-loop",
     yields_to=("retry_loop",),
@@ -129,7 +158,8 @@ RULE: Final = LedgerRule(
         ),
         "slow_hours": Threshold(12, 1, 168, "hours within which two failures in a row may be a slow loop"),
         "slow_usd_per_hour": Threshold(100, 0.01, 1e9, "dollars per hour that these lost"),
-    },
+    }
+    | loops_notified_from(),
     each="job",
     is_about_run=True,
     finding=finding,

@@ -17,7 +17,17 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
+from streams.engine.rules.rule import (
+    JOB,
+    PAGE_FROM,
+    TICKET,
+    Margin,
+    Threshold,
+    from_threshold_on,
+    loop_page_usd,
+    loops_notified_from,
+    page_from,
+)
 from streams.engine.rules.slow_loops import LEAST_SPAN_MS, SLOW_LOST_RATIO, hold_ms, is_mostly_lost
 from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
@@ -28,6 +38,8 @@ from streams.engine.timeline.lines import Lines
 _FAILED: Final = ("failed", "superseded")
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
+#: So ends the cause of a loop that goes on from its checkpoints: what it pays for the rest is not lost.
+_SAVING: Final = "/h, as most of it is saved"
 
 
 class RetryLimits(NamedTuple):
@@ -230,12 +242,39 @@ def _lost_nano(at: JobAt, alike: Sequence[BrokenAttempt]) -> Fraction:
     return sum(of_attempts, Fraction(0))
 
 
+def _first_lost_ms(at: JobAt, alike: Sequence[BrokenAttempt]) -> int:
+    """When the first work was done that they lost, or the first one ended that lost none."""
+    first_ms = (
+        min((start_ms for start_ms, _ in at.timelines[each.attempt].lost), default=each.ended_ms)
+        for each in alike
+    )
+    return min(first_ms, default=at.at_ms)
+
+
 def _waste(at: JobAt, _paid_nano_per_hour: int) -> int | None:
     """What they lost, per hour since the first work of it; of a quarter of an hour at least."""
     alike = _broken_like_last(at)
-    starts_ms = (start_ms for each in alike for start_ms, _ in at.timelines[each.attempt].lost)
-    begin_ms = min(starts_ms, default=at.at_ms)
-    return round(_lost_nano(at, alike) * HOUR_MS / max(at.at_ms - begin_ms, LEAST_SPAN_MS))
+    span_ms = max(at.at_ms - _first_lost_ms(at, alike), LEAST_SPAN_MS)
+    return round(_lost_nano(at, alike) * HOUR_MS / span_ms)
+
+
+def _saves_most(at: JobAt, alike: Sequence[BrokenAttempt], lost_nano: Fraction) -> bool:
+    """Whether they lost less than half of what the job paid since the first work that is lost was done: it gets somewhere."""
+    if not alike:
+        return False
+    meanwhile: list[Span] = [(_first_lost_ms(at, alike), alike[-1].ended_ms)]
+    paid_nano = sum((cost_in(of, meanwhile) for of in at.lines.values()), Fraction(0))
+    return not is_mostly_lost(lost_nano, paid_nano)
+
+
+def _page_usd(at: JobAt, thresholds: Mapping[str, float]) -> float:
+    """A loop that gets nowhere is a page whatever it loses: four attempts that break off in a minute have lost next to nothing yet."""
+    alike = _broken_like_last(at)
+    return (
+        loop_page_usd(thresholds)
+        if _saves_most(at, alike, _lost_nano(at, alike))
+        else thresholds[PAGE_FROM]
+    )
 
 
 def _cause(at: JobAt) -> str:
@@ -250,7 +289,10 @@ def _cause(at: JobAt) -> str:
     within = span(max(last.ended_ms - alike[0].ended_ms, 1000))
     words = f"{verb} {len(alike)} times in {within} ({named}), last attempt {last.attempt}"
     lost = _lost_nano(at, alike)
-    return f"{words}, {usd(round(lost))} of work lost" if lost else words
+    if not lost:
+        return words
+    words = f"{words}, {usd(round(lost))} of work lost"
+    return f"{words}, {usd(_waste(at, 0) or 0)}{_SAVING}" if _saves_most(at, alike, lost) else words
 
 
 def _margins(at: JobAt) -> list[Margin]:
@@ -334,15 +376,18 @@ RULE: Final = JobRule(
         "slow_hours": Threshold(12, 1, 168, "hours within which two failures in a row may be a slow loop"),
         "slow_usd_per_hour": Threshold(100, 0.01, 1e9, "dollars per hour that these lost"),
     }
-    # A page whatever it loses: nothing comes of it, and four attempts that break off in a minute have lost next to nothing yet.
-    | page_from("dollars of lost work per hour since the first of it was done", 0),
+    | page_from("dollars of lost work per hour since the first of it was done", 0)
+    | loops_notified_from(),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,
     margins=_margins,
     evidence=lambda of: attempts_evidence(of.job_id),
-    words=Words("{cause}", "stop it or remove the reason", "has not broken off again for long"),
+    words=Words(
+        "{cause}", "stop it or remove the reason", "has not broken off again for long", partly_on=_SAVING
+    ),
     goes_on="all",
     waste=_waste,
+    page_usd=_page_usd,
     inhibited_by=("resubmit_loop",),
 )

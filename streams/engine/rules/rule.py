@@ -50,6 +50,8 @@ LEAST_WASTE: Final = "least_usd_per_hour"
 PAGE_FROM: Final = "page_usd_per_hour"
 #: Of a rule that holds whatever is wasted: from where on somebody is notified.
 TICKET_FROM: Final = "ticket_usd_per_hour"
+#: Of a rule about loops: from where on one that saves most of its work is a page.
+SAVING_PAGE_FROM: Final = "saving_page_usd_per_hour"
 
 
 def page_from(what: str, default: float = 100) -> dict[str, Threshold]:
@@ -62,6 +64,21 @@ def notified_from(what: str) -> dict[str, Threshold]:
     """The thresholds from which on somebody is notified, and from which on that is a page; `what`: of which dollars per hour."""
     least = Threshold(1, 0, 1e9, f"{what}, below which nobody is notified of it")
     return {TICKET_FROM: least, **page_from(what)}
+
+
+def loops_notified_from() -> dict[str, Threshold]:
+    """The thresholds of loops: one that loses most of its work gets nowhere, and is a page whatever that costs."""
+    what = "dollars of lost work per hour, of a loop that loses less than half of what is paid meanwhile"
+    least = Threshold(1, 0, 1e9, f"{what}, below which nobody is notified of it")
+    return {
+        TICKET_FROM: least,
+        SAVING_PAGE_FROM: Threshold(100, 0, 1e9, f"{what}, from which on it is a page"),
+    }
+
+
+def loop_page_usd(thresholds: Mapping[str, float]) -> float:
+    """From how many dollars of lost work per hour on a loop that saves most of its work is a page."""
+    return max(thresholds[SAVING_PAGE_FROM], thresholds.get(PAGE_FROM, 0))
 
 
 #: The threshold of a rule of which a figure may be usual (`usual_by`), and its default.
@@ -77,14 +94,21 @@ def usual_up_to() -> dict[str, Threshold]:
     return {USUAL_RATIO: Threshold(USUAL_FACTOR, 0, 100, what)}
 
 
-def severity_of(severity: str, waste_nano_per_hour: int | None, thresholds: Mapping[str, float]) -> str:
+def severity_of(
+    severity: str,
+    waste_nano_per_hour: int | None,
+    thresholds: Mapping[str, float],
+    page_usd_per_hour: float | None = None,
+) -> str:
     """The severity of an alert that opens while so much is wasted; `severity` is that of the settings.
 
-    Where what is wasted is not known (None, or nothing, as without a price) the settings say it.
+    Where what is wasted is not known (None, or nothing, as without a price) the settings say it. `page_usd_per_hour`: from which
+    waste on it is a page; None: the threshold PAGE_FROM.
     """
     if severity == PAGE or waste_nano_per_hour is None:
         return severity
-    if waste_nano_per_hour >= thresholds[PAGE_FROM] * NANO_PER_USD:
+    page_usd = thresholds[PAGE_FROM] if page_usd_per_hour is None else page_usd_per_hour
+    if waste_nano_per_hour >= page_usd * NANO_PER_USD:
         return PAGE
     is_little = 0 < waste_nano_per_hour < thresholds.get(TICKET_FROM, 0) * NANO_PER_USD
     return DIGEST if is_little else severity

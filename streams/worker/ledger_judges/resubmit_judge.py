@@ -86,8 +86,8 @@ class ResubmitJudge:
                 if not subject and any(began <= at_ms and over > first_ms for began, over in alerted_ms):
                     continue
                 before_ms, subject = at_ms, subject or loop.attempts[-1].job_id
-                nano = sum(loss(each).lost_nano for each in loop.attempts)
-                yield finding(of, run.key, loop, run.jobs[subject], nano, at_ms)
+                losses = [loss(each) for each in loop.attempts]
+                yield finding(of, run.key, loop, run.jobs[subject], losses, at_ms)
 
     def _runs(
         self, firing: Iterable[Alert], bound: Mapping[str, int], slow: Mapping[str, int]

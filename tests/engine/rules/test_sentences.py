@@ -9,6 +9,7 @@ import pytest
 from tests.engine.rules.told import M, sentences
 from tests.oracle.cases import T0, gpu, job, network, price, storage
 from tests.oracle.model import HOUR_MS, Line
+from tests.strategies.logs import time_of
 
 
 def failing(job_id: str, attempts: int, gpus: int = 8) -> list[Line]:
@@ -27,6 +28,18 @@ def test_a_retry_loop_names_attempts_reasons_and_what_was_lost() -> None:
         " reason, else $108 more by 08:00 UTC"
     )
     assert told["retry_loop", "resolved"] == "run-1 has ended; from 00:29 UTC for 1 h"
+
+
+def test_a_retry_loop_that_saves_most_says_what_goes_on_being_lost() -> None:
+    saved = [
+        job("run-1", "checkpointed", T0 + (10 * n + 8) * M, attempt=n + 1, id=f"saved{n}") for n in range(3)
+    ]
+    lines = sorted([*failing("run-1", 3), *saved], key=time_of)
+    told = sentences(*lines, job("other", "queued", T0 + 3 * HOUR_MS))
+    assert told["retry_loop", "firing"] == (
+        "run-1 failed 3 times in 20 min (out_of_memory x3), last attempt 3, $0.7200 of work lost, $2.06/h, as most of it is saved;"
+        " stop it or remove the reason"
+    )
 
 
 def test_a_retry_loop_of_a_job_that_goes_on_is_over_an_hour_after_its_last_failure() -> None:

@@ -216,7 +216,7 @@ class GameRun:
             if news != said:
                 _tell(news)
                 said = news
-            is_settled = deliveries and deliveries[-1]["outcome"] != "retrying"
+            is_settled = deliveries and deliveries[-1]["outcome"] not in ("retrying", "waiting")
             if is_settled or now_ms >= due_ms:
                 return opened, deliveries
             self._rest(_EVERY_MS)

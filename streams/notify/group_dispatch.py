@@ -61,7 +61,11 @@ class GroupDispatch:
         if self.groups.is_full:
             return False
         key, attempts = self._key(name, alert), history.attempts.get(name, 0)
-        needless = self.groups.add(key, receiver, alert, shard, attempts, self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        needless = self.groups.add(key, receiver, alert, shard, attempts, now_ms)
+        due_ms = self.groups.due_ms(key)
+        if due_ms is not None:
+            self._log.waits(alert, name, due_ms - now_ms, "for the next message of its group")
         if needless is not None:
             why = _UNKNOWN if needless.alert.changed_ms == alert.changed_ms else _NEEDLESS
             self._log.record(needless.alert, name, "superseded", why, attempt=needless.attempts)

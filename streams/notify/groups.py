@@ -207,6 +207,11 @@ class Groups:
         is_flying = group.sending is not None and old in group.sending.members
         return None if old is None or old.is_sent or is_flying else old
 
+    def due_ms(self, key: GroupKey) -> int | None:
+        """Return when what waits in a group is sent (monotonic ms); None: nothing waits."""
+        group = self._groups.get(key)
+        return None if group is None else group.due_ms
+
     def restore(
         self, key: GroupKey, receiver: Receiver, alert: Alert, shard: int, attempts: int, sent_ms: int
     ) -> None:

@@ -32,6 +32,10 @@ from streams.notify.notice import ISSUED, notice_of
 
 #: Of what is withheld until its figure is beyond what is usual for its kind: nobody was sent anything, and it may go on.
 USUAL: Final = "usual"
+#: Of what waits longer than SAID_FROM_MS, for others or for the next message of its group: nothing was sent or ended.
+WAITING: Final = "waiting"
+#: A shorter wait is over before anybody asks.
+SAID_FROM_MS: Final = 30_000
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "digest", "no_receiver", "in_incident"))
@@ -80,7 +84,7 @@ class DeliveryHistory:
 
     def add(self, receiver: str, attempt: int, outcome: str, time_ms: int) -> None:
         """Add one row."""
-        if outcome == USUAL:
+        if outcome in (USUAL, WAITING):
             return
         self.closed |= outcome in FINAL_FOR_ALL
         self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)

@@ -20,7 +20,7 @@ from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, PAGE, is_above
 from streams.engine.rules.shared_cause import PRICE, STANDSTILL_RULES, SWEEP, of_standstill, parts_of
-from streams.notify.history import SharedCauseRow, StoredDeliveries
+from streams.notify.history import SAID_FROM_MS, SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
 from streams.notify.store_faults import DeliveryFaults
@@ -51,10 +51,24 @@ class IncidentSettings(NamedTuple):
     names_prices: bool = True  # `price_jump` is on
 
 
+class Wait(NamedTuple):
+    """An alert that waits, for how long yet at most, and what for, in words."""
+
+    alert: Alert
+    left_ms: int
+    reason: str
+
+
+_OTHERS: Final = "for others of its cause"
+_PRICE: Final = "for `price_jump`, which may tell of its price"
+
+
 @dataclass(frozen=True)
 class _HeldAlert:
     passage: Passage
     due_ms: int  # monotonic
+    reason: str = _OTHERS
+    said_due_ms: int | None = None  # up to when it was said to wait
     is_inhibited: bool = False  # by what was stored when it was due first: looked at once more
     alone_ms: int | None = (
         None  # when it is due if too few others have jobs in its cluster; None: that is known, or it waits for none
@@ -272,6 +286,21 @@ class IncidentHold:
         self._held = held
         self._due_ms = {each.passage.alert.alert_id: each.due_ms for each in held}
 
+    def unsaid(self) -> list[Wait]:
+        """What waits for long, once each time that the end of its wait becomes known."""
+        now_ms = self._clock.monotonic_ms()
+        found: list[Wait] = []
+        held: list[_HeldAlert] = []
+        for each in self._held:
+            is_new = each.alone_ms is None and each.due_ms != each.said_due_ms
+            if is_new and each.due_ms - now_ms > SAID_FROM_MS:
+                found.append(Wait(each.passage.alert, each.due_ms - now_ms, each.reason))
+                each = replace(each, said_due_ms=each.due_ms)
+            held.append(each)
+        if found:
+            self._held = held
+        return found
+
     def hurry(self) -> None:
         """Wait for nothing more: nobody adds alerts."""
         self._keep([_HeldAlert(each.passage, 0, is_inhibited=True) for each in self._held])
@@ -318,7 +347,7 @@ class IncidentHold:
                 kept.append(replace(each, due_ms=due_ms))
                 waits[alert.alert_id] = due_ms
             elif alert.alert_id in jumped and of is not None and of.names_prices and not each.is_inhibited:
-                kept.append(replace(each, due_ms=now_ms + PRICE_SURE_MS, is_inhibited=True))
+                kept.append(replace(each, due_ms=now_ms + PRICE_SURE_MS, is_inhibited=True, reason=_PRICE))
                 waits[alert.alert_id] = now_ms + PRICE_SURE_MS
             elif (
                 (inhibitor := inhibited_by(alert, inhibitors))
@@ -326,7 +355,8 @@ class IncidentHold:
                 and not each.is_inhibited
             ):
                 # Its end may be judged and not stored yet; nobody waits for a message whose cause another one named.
-                kept.append(replace(each, due_ms=now_ms + SURE_MS, is_inhibited=True))
+                reason = f"to see whether {inhibitor}"
+                kept.append(replace(each, due_ms=now_ms + SURE_MS, is_inhibited=True, reason=reason))
                 waits[alert.alert_id] = now_ms + SURE_MS
             else:
                 found.append((each.passage, inhibitor))

@@ -318,6 +318,8 @@ class Notifier:
                 self._escalations.drop(alert.alert_id)
             else:
                 self._route(passage)
+        for wait in self._holds.incidents.unsaid():
+            self._log.waits(wait.alert, wait.alert.owner, wait.left_ms, wait.reason)
 
     def _route(self, passage: Passage) -> None:
         """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""

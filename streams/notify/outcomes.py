@@ -8,9 +8,9 @@ from typing import Final
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import Alert, webhook_id
-from streams.engine.rules.formatting import one_line
+from streams.engine.rules.formatting import instant, one_line
 from streams.notify.delivery_rows import DeliveryRow, DeliveryWriter
-from streams.notify.history import RecentDeliveries
+from streams.notify.history import SAID_FROM_MS, WAITING, RecentDeliveries
 from streams.notify.webhooks.sender import SendResult
 
 logger = logging.getLogger(__name__)
@@ -75,6 +75,12 @@ class OutcomeRecorder:
                 **({"runbook": "docs/trouble.md#messages-not-delivered"} if bad else {}),
             },
         )
+
+    def waits(self, alert: Alert, receiver: str, left_ms: int, reason: str) -> None:
+        """Record what a message waits for, and until when, unless it is sent soon; the next outcome takes its place."""
+        if left_ms > SAID_FROM_MS:
+            until_ms = self._clock.now_ms() + left_ms
+            self.record(alert, receiver, WAITING, f"waits {reason}, until {instant(until_ms)} at the latest")
 
     def refreshed(self, receiver: str, answer: SendResult) -> bool:
         """Count a repetition of what fires, which has no row; return whether it was taken."""

@@ -18,7 +18,7 @@ from streams.engine.alerts.controls import Controls
 from streams.notify.channels import email, slack
 from streams.notify.channels.webhook import webhook_body
 from streams.notify.groups import MUTED_LOOK_MS, PAGE_INTERVAL_MS
-from streams.notify.history import FINAL, FINAL_FOR_ALL, USUAL
+from streams.notify.history import FINAL, FINAL_FOR_ALL, USUAL, WAITING
 from streams.notify.options import NotifierOptions
 from streams.notify.retry_schedule import SCHEDULE_MS
 from streams.notify.webhooks.sender import SendVerdict
@@ -43,6 +43,7 @@ def test_the_outcomes_are_those_of_the_notifier() -> None:
         "retrying": "yes",
         "inhibited": "once that is over",
         USUAL: "once it is beyond that",
+        WAITING: "once that is over",
     }
     assert set(get_args(SendVerdict)) - {"retry"} <= set(told)
 

@@ -8,7 +8,8 @@ import re
 import textwrap
 from collections.abc import Callable
 
-from streams.notify.history import FINAL, FINAL_FOR_ALL, USUAL
+from streams.explain.why.messages import _WORDS
+from streams.notify.history import FINAL, FINAL_FOR_ALL, USUAL, WAITING
 from streams.notify.notifier import Notifier
 from tests.docs.sections import DOCS, rows, section
 
@@ -27,6 +28,7 @@ def stages_of(function: Callable[..., object]) -> list[str]:
 
 
 STAGES = stages_of(Notifier.run_once)
+WORDS_JS = (DOCS.parent / "streams/web/static/words.js").read_text()
 TABLE = rows(section((DOCS / "messages.md").read_text(), "From rule to receiver"))
 
 
@@ -43,7 +45,17 @@ def test_the_life_of_a_record_names_the_same() -> None:
 
 def test_each_outcome_is_that_of_a_stage() -> None:
     told = [outcome for row in TABLE for outcome in re.findall(r"`(\w+)`", row[2])]
-    assert sorted(told) == sorted(FINAL | FINAL_FOR_ALL | {"retrying", "inhibited", USUAL})
+    outcomes = FINAL | FINAL_FOR_ALL | {"retrying", "inhibited", USUAL, WAITING}
+    assert set(told) == outcomes
+    assert sorted(told) == sorted([*outcomes, WAITING]), "one waits for its cause, and for its group"
+
+
+def test_each_outcome_has_words_wherever_somebody_asks_why() -> None:
+    outcomes = FINAL | FINAL_FOR_ALL | {"retrying", "inhibited", USUAL, WAITING}
+    assert set(_WORDS) == outcomes
+    of_page = re.search(r"OUTCOMES = \{(.*?)\};", WORDS_JS, re.DOTALL)
+    assert of_page is not None
+    assert set(re.findall(r"^  (\w+):", of_page[1], re.MULTILINE)) == outcomes
 
 
 def test_another_order_would_show() -> None:

@@ -12,6 +12,7 @@ ALERT: dict[str, Any] = {
     "started_ms": 5,
     "resolved_ms": None,
     "silenced": False,
+    "severity": "ticket",
     "changed_ms": 5,
 }
 WHY = "usual for jobs named prep: 6 of the last 6 had up to $140/h of traffic"
@@ -29,7 +30,27 @@ def fate(*outcomes: tuple[str, str, str, int]) -> MessageFate:
 
 def test_what_is_usual_says_why() -> None:
     found = fate(("ada", "usual", WHY, 0))
-    assert (found.message, found.because) == ("usual for its kind", WHY)
+    assert (found.message, found.because) == ("usual for its kind, sent once it is not", WHY)
+
+
+WAITS = "waits for others of its cause, until 2026-03-01 10:02:00 UTC at the latest"
+
+
+def test_what_waits_says_for_what_and_until_when() -> None:
+    found = fate(("ada", "waiting", WAITS, 0))
+    assert (found.message, found.because) == ("not sent so far", WAITS)
+    found = fate(("ada", "waiting", WAITS, 0), ("https://hooks.example.com", "delivered", "", 1))
+    assert (found.message, found.because) == ("delivered", "")
+
+
+def test_what_no_worker_has_taken_up_says_so_and_what_is_for_the_digest_is_not_waited_for() -> None:
+    assert fate().message == "not sent so far"
+    assert fate().because.endswith("a replay sends nothing")
+    (found,) = fates([{**ALERT, "severity": "digest"}], [], [], {"al_1": {}}, 9)
+    assert (found.message, found.because) == (
+        "too few dollars for a message, or known from the attempt before",
+        "",
+    )
 
 
 def test_once_it_was_sent_it_is_usual_no_more() -> None:
@@ -45,8 +66,10 @@ def test_what_was_set_after_the_alert_is_said_too() -> None:
     silence = {**whole, "kind": "silence", "name": "night", "begins_ms": 7}
     ack = {**whole, "kind": "ack", "name": "mine", "alert_id": "al_1", "begins_ms": 8}
     (found,) = fates([ALERT], [], [silence, ack], {"al_1": {}}, 9)
-    assert (
-        found.because == "silence/night by ada: set later, withholds its end; ack/mine by ada: not said again"
+    assert found.because.startswith(
+        "silence/night by ada: set later, withholds its end; ack/mine by ada: not said again"
     )
     (before,) = fates([ALERT], [], [silence, ack], {"al_1": {}}, 6)
-    assert before.because == ""
+    assert "by ada" not in before.because
+    (until,) = fates([ALERT], [], [{**silence, "begins_ms": 1, "until_ms": 3_600_000}], {"al_1": {}}, 9)
+    assert until.because.startswith("silence/night by ada until 1970-01-01 01:00:00 UTC")

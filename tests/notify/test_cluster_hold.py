@@ -8,8 +8,9 @@ import pytest
 
 from schemas.tables import JOBS
 from streams.engine.alerts.alert import Alert
+from streams.engine.rules.formatting import instant
 from streams.engine.rules.shared_cause import cause_text
-from tests.notify.scripted_sender import NOW_MS, Office, an_alert, resolved, run
+from tests.notify.scripted_sender import NOW_MS, SHARD, Office, an_alert, resolved, run
 from tests.notify.test_incident_hold import CAUSE, NEVER_SENT, WAIT_MS, office, stalls
 from tests.sinks.rows import rows
 
@@ -50,6 +51,39 @@ def test_a_ticket_about_a_job_waits_for_the_incident_of_its_cluster(rule: str, c
         await there.work(WAIT_MS)
         assert there.sender.told == []
         assert {*there.rows("outcome", "detail")} == {(NEVER_SENT, "al_hangs tells of its cause")}
+
+    run(scenario())
+
+
+def test_a_long_wait_is_recorded_with_what_for_and_until_when_and_is_no_outcome() -> None:
+    async def scenario() -> None:
+        there = office()
+        in_cluster(there, a="c1", b="c1", c="c1")
+        await there.offer(an_alert("a", rule="stalled", stood_ms=STOOD_MS, severity="ticket"))
+        until = instant(NOW_MS + TICKET_WAITS_MS)
+        said = f"waits for others of its cause, until {until} at the latest"
+        for _ in range(3):  # once, however often it is looked at
+            assert there.rows("outcome", "detail") == [("waiting", said)]
+            await there.work(60_000)
+        next_life = office(store=there.store, clock=there.clock)
+        next_life.notifier.resume({SHARD})
+        await next_life.work()
+        await next_life.work(TICKET_WAITS_MS)
+        assert next_life.sender.told == [("a", "firing")], "a restart finds that it is owed"
+        last_life = office(store=there.store, clock=there.clock)
+        last_life.notifier.resume({SHARD})
+        await last_life.work()
+        await last_life.work(TICKET_WAITS_MS)
+        assert last_life.sender.told == [], "and what was sent is settled"
+
+    run(scenario())
+
+
+def test_a_short_wait_is_recorded_by_nothing() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(an_alert("a", shared_cause=CAUSE))
+        assert there.rows("outcome") == []
 
     run(scenario())
 

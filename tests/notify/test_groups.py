@@ -10,6 +10,7 @@ import pytest
 
 from schemas.tables import DELIVERIES
 from streams.engine.alerts.alert import Address, Alert, alert_id
+from streams.engine.rules.formatting import instant
 from streams.notify.channels.slack import SlackChannel
 from streams.notify.delivery import Receiver
 from streams.notify.group_dispatch import INHIBITED
@@ -465,3 +466,22 @@ def test_a_shard_that_is_released_while_a_group_waits_for_the_tables_is_left_to_
         assert there.notifier.waiting == 0
 
     run(go())
+
+
+def test_what_waits_for_the_next_message_of_its_group_says_until_when() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(ticket("a"))
+        assert there.rows("outcome") == [], "ten seconds need no word"
+        await there.work(WAIT_MS)
+        sent_ms = there.clock.now_ms()
+        await there.work(MINUTE_MS)
+        await there.offer(ticket("b"))
+        said = (
+            f"waits for the next message of its group, until {instant(sent_ms + INTERVAL_MS)} at the latest"
+        )
+        assert ("waiting", said) in there.rows("outcome", "detail")
+        await there.work(INTERVAL_MS)
+        assert len(there.sender.sent) == 2
+
+    run(scenario())

@@ -271,9 +271,7 @@ def _page_usd(at: JobAt, thresholds: Mapping[str, float]) -> float:
     """A loop that gets nowhere is a page whatever it loses: four attempts that break off in a minute have lost next to nothing yet."""
     alike = _broken_like_last(at)
     return (
-        loop_page_usd(thresholds)
-        if _saves_most(at, alike, _lost_nano(at, alike))
-        else thresholds[PAGE_FROM]
+        loop_page_usd(thresholds) if _saves_most(at, alike, _lost_nano(at, alike)) else thresholds[PAGE_FROM]
     )
 
 

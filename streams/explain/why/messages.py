@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
+from streams.engine.rules.formatting import instant
 from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches, recurs
 
@@ -22,12 +23,16 @@ _WORDS: Final = {
     "silenced": "silenced",
     "digest": "too few dollars for a message, or known from the attempt before",
     "in_incident": "one alert tells of its cause",
-    "usual": "usual for its kind",
+    "usual": "usual for its kind, sent once it is not",
+    "waiting": "not sent so far",
     "no_receiver": "nobody to send it to",
     "unsupported": "an address of another kind",
-    "inhibited": "a page of its team fires",
+    "inhibited": "muted until no page of its team fires",
     "superseded": "another message replaced it",
 }
+#: After these the message may still be sent.
+_BEFORE_SENDING: Final = ("usual", "waiting")
+_UNTOUCHED: Final = "a worker sends it within a minute: it waits for others of its cause, and of its group; a replay sends nothing"
 
 
 class MessageFate(NamedTuple):
@@ -89,17 +94,20 @@ def _fate(
 ) -> MessageFate:
     status = "firing" if is_firing(alert, at_ms) else "resolved"
     rows = [row for row in deliveries if (row["alert_id"], row["status"]) == (alert["alert_id"], status)]
-    sent = [row for row in rows if row["outcome"] != "usual"]
-    # What was withheld as usual, and was sent once it was not, is withheld no more.
+    sent = [row for row in rows if row["outcome"] not in _BEFORE_SENDING]
+    # What was withheld as usual, or waited, and was sent afterwards, waits no more.
     newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in sent or rows}  # in their order
     words = [said(row) for row in newest.values()]
     because = [each for each in (_acts(alert, controls, facts, at_ms)) if each]
     if alert["silenced"] and not any(each.startswith("silence/") for each in because):
         because.append("a silence covered it")
     because += [each for _, each in words if each]
-    message = "; ".join(dict.fromkeys(each for each, _ in words)) or (
-        "silenced" if alert["silenced"] else "not sent so far"
-    )
+    message = "; ".join(dict.fromkeys(each for each, _ in words))
+    if not message and not alert["silenced"]:
+        is_digest = alert["severity"] == "digest"
+        message = _WORDS["digest" if is_digest else "waiting"]
+        because += [] if is_digest else [_UNTOUCHED]
+    message = message or _WORDS["silenced"]
     return MessageFate(alert["alert_id"], alert["rule"], status, message, "; ".join(dict.fromkeys(because)))
 
 
@@ -111,7 +119,8 @@ def _acts(
     for control in controls:
         name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
         if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
-            yield f"{name} ({recurs(control)})" if control["recurring"] else name
+            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
+            yield f"{name} ({recurs(control)}){until}" if control["recurring"] else f"{name}{until}"
         elif control["kind"] == "silence" and matches(control, facts) and covers(control, at_ms):
             yield f"{name}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):

@@ -64,6 +64,7 @@ export const OUTCOMES = {
   delivered: ["delivered", "yes"],
   repeated: ["said again, delivered", "yes"],
   retrying: ["not taken, tried again", "wait"],
+  waiting: ["not sent so far", "wait"],
   failed: ["not delivered, given up", "no"],
   refused: ["not delivered: the address may not be reached", "no"],
   no_receiver: ["nobody to send it to", "no"],
@@ -86,6 +87,7 @@ export function delivery(alert) {
   if (alert.silenced) return { kind: "no", text: UNDELIVERED.silenced, title };
   if (!last) return { kind: "wait", text: "not sent so far", title };
   if (last.outcome === "retrying") return { kind: "wait", text: `not delivered yet, attempt ${last.attempt} failed`, title };
+  if (last.outcome === "waiting") return { kind: "wait", text: last.detail, title };
   if (last.outcome === "usual" && last.detail) return { kind: "no", text: `not sent: ${last.detail}`, title };
   return { kind: "no", text: UNDELIVERED[last.outcome] ?? last.outcome, title };
 }

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from schemas.durations import HOUR_MS
 from streams.calendar import PLAIN
 from streams.costs.currency import rates_steps
 from streams.costs.day_parts import Steps
+from streams.engine.ledger_rules.budget_now import exhausted_ms
 from streams.errors import WrongUseError
 
 Row = Mapping[str, Any]
@@ -109,16 +109,6 @@ def converted_steps(answer: dict[str, Any], currency: str, at_ms: int) -> Steps[
         else:
             found.append(each)
     return {**answer, "budgets": found, "rate": rate.record()}
-
-
-def exhausted_ms(row: Row) -> int | None:
-    """Return when the dollars will be used up at the rate of the last hour; None: not in the period, or they are."""
-    limit, used, rate = row["limit_usd"], row["used_usd"], row["usd_per_hour"]
-    if not limit or not rate or used >= limit:
-        return None
-    at_ms = int(row["time_ms"]) + int((limit - used) * HOUR_MS / rate)
-    end_ms = int(row["period_end_ms"])
-    return None if end_ms and at_ms >= end_ms else at_ms
 
 
 def _judged(

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from schemas.budget_tables import BUDGET_USE
 from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
@@ -71,6 +72,9 @@ _INSTANTS: Final = dict.fromkeys(
     ),
     MILLI,
 )
+
+
+_OF_BUDGET: Final = dict.fromkeys(("time", "period_start", "period_end"), MILLI)
 
 
 @dataclass
@@ -272,6 +276,15 @@ class StoredDeliveries:
                 rate = row["time"], _nano(row["usd_per_hour_now"])
                 found[row["job_id"]] = max(rate, found.get(row["job_id"], rate))
         return {job_id: nano for job_id, (_, nano) in found.items()}
+
+    def budgets_of(self, subjects: Collection[str], since_ms: int) -> list[dict[str, Any]]:
+        """What is used of the budgets of these subjects, of those that were judged since then, as `budget_now` reads it."""
+        found: list[dict[str, Any]] = []
+        for some in pieces(sorted(set(subjects))):
+            where = [Condition("subject_name", "in", some), Condition("time", ">=", since_ms)]
+            page = times_as_integers(self._store.select(BUDGET_USE, where), _OF_BUDGET)
+            found += (row | {f"{name}_ms": row[name] for name in _OF_BUDGET} for row in rows_of(page))
+        return found
 
     def of_causes(self, causes: Collection[str], since_ms: int) -> list[SharedCauseRow]:
         """The alerts with these causes whose episodes began at `since_ms` or later."""

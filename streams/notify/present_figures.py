@@ -12,14 +12,18 @@ from schemas.durations import MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.outlook import CURRENT_MS, sentence_of
+from streams.engine.ledger_rules.budget_now import BudgetRow, budgets_by_alert, used_now
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED
 from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd, span
 from streams.engine.rules.rule import JOB
 from streams.notify.history import StoredDeliveries
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
 
-#: A rate is written each minute while it is one.
-_RATE_WITHIN_MS: Final = 3 * MINUTE_MS
+#: The rates of jobs that run, and what is used of budgets, are written each minute.
+_FIGURES_WITHIN_MS: Final = 3 * MINUTE_MS
+_ABOUT_BUDGETS: Final = (BUDGET_USED, BUDGET_FORECAST)
 
 
 class PresentFigures:
@@ -49,12 +53,22 @@ class PresentFigures:
     def _read(self, alerts: Sequence[Alert], now_ms: int) -> dict[str, Alert]:
         rows = self._records.alerts_of([alert.alert_id for alert in alerts])
         jobs = [alert.subject_name for alert in alerts if alert.subject_kind == JOB]
-        rates = self._records.rates_of(jobs, now_ms - _RATE_WITHIN_MS) if jobs else {}
-        return {alert.alert_id: _present(alert, rows.get(alert.alert_id), rates, now_ms) for alert in alerts}
+        rates = self._records.rates_of(jobs, now_ms - _FIGURES_WITHIN_MS) if jobs else {}
+        of_budgets = [alert.subject_name for alert in alerts if alert.rule in _ABOUT_BUDGETS]
+        used = self._records.budgets_of(of_budgets, now_ms - _FIGURES_WITHIN_MS) if of_budgets else ()
+        budgets = budgets_by_alert(used)
+        return {
+            alert.alert_id: _present(
+                alert, rows.get(alert.alert_id), rates, budgets.get(alert.alert_id), now_ms
+            )
+            for alert in alerts
+        }
 
 
-def _present(alert: Alert, row: Alert | None, rates: Mapping[str, int], now_ms: int) -> Alert:
-    """The alert for those who were sent it, with the figures of its newest row, and what its job pays now."""
+def _present(
+    alert: Alert, row: Alert | None, rates: Mapping[str, int], budget: BudgetRow | None, now_ms: int
+) -> Alert:
+    """The alert for those who were sent it, with the figures of its newest row, and what its job pays, or is used of its budget, now."""
     if row is not None and row.status == FIRING and row.held_ms > alert.held_ms:
         fields = ("ratio", "usd_nano_per_hour", "expected_nano_per_hour", "cost_nano", "summary", "held_ms")
         alert = msgspec.structs.replace(alert, **{name: getattr(row, name) for name in fields})
@@ -63,5 +77,6 @@ def _present(alert: Alert, row: Alert | None, rates: Mapping[str, int], now_ms: 
     firing = f"firing for {span((now_ms - alert.started_ms) // MINUTE_MS * MINUTE_MS)}"
     rate_nano = rates.get(alert.subject_name) if alert.subject_kind == JOB else None
     pays = "" if rate_nano is None else f", pays {rounded_usd(rate_nano)}/h now"
-    said = f"{sentence_of(alert).past()}; {firing}{pays}"
+    used = "" if budget is None else f"; {used_now(budget, alert.held_ms, now_ms)}"
+    said = f"{sentence_of(alert).past()}; {firing}{pays}{used}"
     return msgspec.structs.replace(alert, summary=said) if len(said) <= SENTENCE_AT_MOST else alert

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.costs.budget_detail import ACTIONS, DEAREST, LEVELS, SPEND, spend_parameters, step_of
+from streams.engine.ledger_rules.budget_now import levels_of
 from streams.web.figures import ApiFigures
-from streams.web.outlook import levels_of
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]

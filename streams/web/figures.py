@@ -11,13 +11,14 @@ from schemas.durations import DAY_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
+from streams.engine.ledger_rules.budget_now import budgets_by_alert
 from streams.engine.rules import team_burn
 from streams.engine.rules.registry import BUDGET_NAMES
 from streams.explain import acts
 from streams.explain.why.own_rules import is_by_sql
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
-from streams.web.outlook import budgets_by_alert, jobs_of, of_now
+from streams.web.outlook import jobs_of, of_now
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]

@@ -6,14 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from schemas.durations import HOUR_MS
-from streams.costs.budgets import exhausted_ms
 from streams.engine.alerts.alert import FIRING
-from streams.engine.alerts.outlook import CURRENT_MS, AlertSentence, used_up
-from streams.engine.ledger_rules.findings import budget_id
-from streams.engine.rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
-from streams.engine.rules.formatting import rounded_usd, short_instant, unheeded
+from streams.engine.alerts.outlook import AlertSentence
+from streams.engine.ledger_rules.budget_now import used_now
 from streams.engine.rules.registry import ALL
 
 Row = Mapping[str, Any]
@@ -49,22 +44,6 @@ def jobs_of(alerts: Iterable[Row]) -> list[str]:
     )
 
 
-def levels_of(row: Row) -> list[tuple[str, str]]:
-    """The levels of a budget, by a row of `streams.costs.budgets.USED`: each in percent, and the forecast, with the id of its alert."""
-    kind, name, budget = row["subject_kind"], row["subject_name"], row["budget"]
-    start_ms = int(row["period_start_ms"])
-    levels = [
-        (str(percent), budget_id(BUDGET_USED, kind, name, budget, [percent, *_limits(row)], start_ms))
-        for percent in THRESHOLDS
-    ]
-    return [*levels, ("forecast", budget_id(BUDGET_FORECAST, kind, name, budget, [0], start_ms))]
-
-
-def budgets_by_alert(used: Iterable[Row]) -> dict[str, Row]:
-    """The rows of `streams.costs.budgets.USED` by the ids of the alerts that may fire about them."""
-    return {alert_id: row for row in used for _, alert_id in levels_of(row)}
-
-
 def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> str:
     """The sentence to show of a row of `alerts` at `now_ms`.
 
@@ -83,29 +62,11 @@ def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> st
         alert["rule"], said, int(alert["held_ms"]), _nano(alert["usd_per_hour"]), left_ms
     )
     if budget is not None:
-        return f"{sentence.past()}; {_used(budget, sentence.held_ms, now_ms)}"
+        return f"{sentence.past()}; {used_now(budget, sentence.held_ms, now_ms)}"
     goes_on = _GOES_ON.get(sentence.rule)
     if goes_on is None:
         return sentence.at(now_ms)
     return sentence.at(now_ms, 0 if rates is None else _nano(goes_on(alert, rates)))
-
-
-def _used(budget: Row, held_ms: int, now_ms: int) -> str:
-    at_ms, rate_nano = int(budget["time_ms"]), _nano(budget["usd_per_hour"])
-    used = f"{100 * budget['used_ratio']:.1f} % at {short_instant(at_ms, held_ms)} UTC, {rounded_usd(rate_nano)}/h"
-    if now_ms - at_ms > CURRENT_MS:
-        return used  # budgets have not been judged since
-    end_ms = exhausted_ms(budget)
-    if end_ms is not None:
-        return used + used_up(end_ms - at_ms, at_ms)
-    goes_on = budget["used_ratio"] >= 1 and rate_nano > 0
-    return f"{used}, else {unheeded(rate_nano, at_ms)}" if goes_on else used
-
-
-def _limits(row: Row) -> tuple[int | None, ...]:
-    """The limits in the order and units of `Amounts`; 0 is stored for none."""
-    gpu, wall = row["limit_gpu_hours"] * HOUR_MS * 1000, row["limit_wall_clock_hours"] * HOUR_MS
-    return _nano(row["limit_usd"]) or None, round(gpu) or None, round(wall) or None
 
 
 def _nano(usd: Decimal) -> int:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import msgspec
+
 from schemas.tables import ALERTS, BURN_RATES
+from streams.clock import ManualClock
 from tests.notify.scripted_sender import NOW_MS, Watched, an_alert, run
 from tests.notify.test_groups import REPEAT_MS, WAIT_MS, office
 from tests.sinks.rows import rows
+from tests.web.test_outlook import FIRED_MS, of_budget, use
 
 MORE = ", else $60 more by 17:00 UTC"
 SAID = f"j burns $9.00/h: 64 GPUs; stop it{MORE}"
@@ -54,6 +58,31 @@ def test_where_the_store_does_not_answer_it_says_what_was() -> None:
         looks.append(True)
         await there.work(REPEAT_MS)
         assert "j burns $9.00/h: 64 GPUs; stop it" in str(there.sender.sent[-1].body)
+        assert len(there.sender.sent) == 2
+
+    run(go())
+
+
+def test_of_a_budget_what_is_used_by_now_is_said() -> None:
+    async def go() -> None:
+        clock = ManualClock(FIRED_MS)
+        there = office(clock=clock)
+        eighty = msgspec.structs.replace(of_budget("budget_used", 80), owner="ada")
+        await there.offer(eighty)
+        await there.work(WAIT_MS)
+        at_ms = FIRED_MS + WAIT_MS + REPEAT_MS - 60_000
+        for minute_ms, usd in (
+            (at_ms - 3_600_000, "85"),
+            (at_ms, "90.5"),
+        ):  # a row is written again each minute
+            use(there.store, minute_ms, usd, at=datetime.fromtimestamp(minute_ms / 1000, UTC))
+        await there.work(REPEAT_MS)
+        text = str(there.sender.sent[-1].body)
+        assert (
+            "stop or shrink a ($1.00/h), or raise it; firing for 4 h; 90.5 % at 13:29 UTC, $19/h, used up at 13:59 UTC"
+            in text
+        )
+        assert "used up at 10:30" not in text
         assert len(there.sender.sent) == 2
 
     run(go())

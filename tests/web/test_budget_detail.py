@@ -12,8 +12,8 @@ from schemas.budget_tables import ACTIONS, BUDGET_USE
 from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.budgets import USED
+from streams.engine.ledger_rules.budget_now import levels_of
 from streams.web.control_record import control_record
-from streams.web.outlook import levels_of
 from tests.sinks.rows import instant, rows
 from tests.web.live import alert, put
 from tests.web.log import COST_A, T0_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from schemas.budget_tables import BUDGET_USE
 from schemas.durations import HOUR_MS
 from schemas.tables import ALERTS, BURN_RATES, JOBS
 from sinks.clickhouse import ClickHouseStore
+from sinks.rows import Rows
 from streams.cli.top.sources import StoreSource
 from streams.clock import ManualClock
 from streams.config.settings import ClickHouseSettings, Settings
@@ -95,10 +97,10 @@ def put(store: ClickHouseStore, *alerts: Alert) -> None:
     use(store, 1, "90.5")
 
 
-def use(store: ClickHouseStore, version: int, usd: str) -> None:
-    """What is used of the budget of $100 now, at $19/h."""
+def use(store: Rows, version: int, usd: str, at: datetime = NOW) -> None:
+    """What is used of the budget of $100 at an instant, at $19/h."""
     used: dict[str, Any] = {"budget": "b", "subject_kind": "team", "subject_name": "vision", "per": "month"}
-    used |= {"time": NOW, "period_start": MONTH, "period_end": NEXT_MONTH, "limit_usd": Decimal(100)}
+    used |= {"time": at, "period_start": MONTH, "period_end": NEXT_MONTH, "limit_usd": Decimal(100)}
     used |= {"used_usd": Decimal(usd), "used_ratio": float(usd) / 100, "usd_per_hour": Decimal(19)}
     store.insert(BUDGET_USE, rows(BUDGET_USE, {**used, "version": version}), usd)
 

@@ -196,6 +196,11 @@ class AttemptRules:
     suspended: Sequence[Suspended]
     still: Still | None
     slowing: Slowing | None
+    saved_ms: Sequence[int]
+
+    def saved_nothing_since(self, since_ms: int) -> bool:
+        """No attempt has made a checkpoint since then."""
+        return all(each <= since_ms for each in self.saved_ms)
 
     def above_ceiling(self, at_ms: int) -> bool:
         """What it pays has been above the ceiling for long, and above 1.2 times what was declared or planned."""
@@ -368,6 +373,7 @@ def attempt_rules(
         _suspended(attempts, pieces, scale),
         _still(attempts, pieces, scale, *progress),
         slowing(attempts, pieces, scale, slow),
+        [e["time_ms"] for a in attempts for e in a.effective if e["type"] == "checkpointed"],
     )
 
 

@@ -90,6 +90,10 @@ WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
     "runaway_length": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)) if now.is_late(at_ms) else None,
     "retry_loop": lambda now, at_ms: now.attempts.lost_per_ms(at_ms),
 }
+#: What may go on in the next attempt: whether it has since an instant.
+GOES_ON: dict[str, Callable[[Burn, int], bool]] = {
+    "no_checkpoint": lambda now, since_ms: now.attempts.saved_nothing_since(since_ms),
+}
 URGENCY = ("digest", "ticket", "page")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = 15 * MINUTE_MS  # its shorter window: this has no cost from before burn_fast cleared
@@ -107,6 +111,8 @@ class JobJudge:
         self._openings: dict[str, list[int]] = {}  # of each rule, also while its alert stays open
         # Burns that ended with an attempt: until when a next one that goes on like it is known, and what was said of it.
         self._known: dict[str, tuple[int, Fraction]] = {}
+        # Facts that went on though their alert was over: until when that is known, since when, and what was said to be wasted.
+        self._named: dict[str, tuple[int, int, Fraction]] = {}
         self._runaway: tuple[int, int] | None = None  # when it was told of, and when it is twice as old
 
     def stands(self, rule: str) -> bool:
@@ -361,7 +367,12 @@ class JobJudge:
             ends = not now.settings[rule].enabled or is_over(now, at_ms)
             if not ends and self._stays(rule, at_ms):
                 return
+            off = not now.settings[rule].enabled and self._holds(rule, now, at_ms)
             self._clear(rule, now, at_ms)
+            if rule in GOES_ON:
+                goes_on = not off and GOES_ON[rule](now, self._latest[rule].started_ms)
+                until_ms = at_ms + KNOWN_MS if goes_on else at_ms
+                self._named[rule] = until_ms, at_ms, self._latest[rule].extra_said
 
     def _open(self, rule: str, now: Burn, at_ms: int) -> None:
         latest = self._latest.get(rule)
@@ -398,6 +409,15 @@ class JobJudge:
                 alert.severity = "page"
             elif waste and waste < thresholds.get("ticket_usd_per_hour", 0) * unit:
                 alert.severity = "page" if alert.severity == "page" else "digest"
+            if alert.rule in GOES_ON:
+                assert waste is not None
+                until_ms, since_ms, said = self._named.get(alert.rule, (at_ms, at_ms, Fraction(0)))
+                is_known = (
+                    at_ms < until_ms and waste < Fraction("1.5") * said and GOES_ON[alert.rule](now, since_ms)
+                )
+                if alert.severity == "ticket" and is_known:
+                    alert.severity = "digest"
+                alert.extra_said = said if alert.severity == "digest" else Fraction(waste)
             alert.opened_as = alert.severity
         alert.silenced = self._is_silenced(alert, now, at_ms)
 

@@ -29,10 +29,11 @@ from streams.engine.kernels.episode import (
     as_arrays,
 )
 from streams.engine.kernels.judge import find_jobs, judge_jobs
+from streams.engine.kernels.precedence import DEARER_RATIO, KNOWN_MS
 from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
-from streams.engine.rules.rule import JOB, URGENCY, severity_of
+from streams.engine.rules.rule import DIGEST, JOB, TICKET, URGENCY, severity_of
 from streams.engine.rules.shared_cause import of_sweep
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
@@ -155,16 +156,27 @@ class Judge:
     ) -> Alert:
         """The row of a change; `line`: the episode as it is now, which keeps whether it is silenced."""
         job_id, settings = known.job_ids[job], known.profiles[int(known.figures.profile[job])]
+        same_since = JOB_RULES[rule].same_since
+        is_over = kind in (RECOVERED, ENDED)
         asks = kind in (OPENED, RAISED) or (kind == HELD and (rule < BURN_RULES or at_ms == then.fired_ms))
-        at = known.job_at(job_id, at_ms) if asks else None
+        at = known.job_at(job_id, at_ms) if asks or (is_over and same_since is not None) else None
         rates = _rates(known.figures, int(np.searchsorted(known.ticks, at_ms)), job) if asks else Rates()
         if kind == OPENED and then.firings == 1:
-            self._episodes.begin(job_id, rule, _opening(settings, rule, at, rates, dimensions))
+            begun = _opening(settings, rule, at, rates, dimensions)
+            if same_since is not None and at is not None:
+                before, wasted_nano = self._episodes.opening(job_id, rule), _wasted(rule, at, rates.now_nano)
+                begun = _as_known(begun, before, wasted_nano, at_ms, same=same_since(at, then.cleared_ms))
+            self._episodes.begin(job_id, rule, begun)
         opening = self._episodes.opening(job_id, rule)
+        if same_since is not None and kind > RAISED:
+            goes_on = is_over and at is not None and same_since(at, then.started_ms)
+            opening = opening._replace(known_until_ms=at_ms + KNOWN_MS if goes_on else BEGINNING_MS)
+            self._episodes.begin(job_id, rule, opening)
+            line["again_ms"] = opening.known_until_ms  # so long it is remembered
         severity = _severity(settings, rule, opening.severity, then.level)
         if kind != HELD:
             line["silenced"] = known.controls.silenced(dimensions, NAMES[rule], severity, at_ms)
-        cause = "" if at is None else JOB_RULES[rule].cause(at)
+        cause = "" if at is None or is_over else JOB_RULES[rule].cause(at)
         if kind == RECOVERED and rule >= BURN_RULES and _has_ended(known, job, at_ms):
             kind = ENDED
         return alert_of(
@@ -270,6 +282,18 @@ def _opening(settings: Profile, rule: int, at: JobAt | None, rates: Rates, job: 
     return Opening(as_opened, shared, rates.now_nano, BEGINNING_MS if stood_ms is None else stood_ms)
 
 
+def _as_known(opening: Opening, before: Opening, wasted_nano: int, at_ms: int, *, same: bool) -> Opening:
+    """The opening of a fact of which that of another attempt may have told: no ticket once more, unless it is so much dearer.
+
+    `same`: it has gone on since the one before ended.
+    """
+    ticket, digest = (1 + AS_OPENED.index(each) for each in (TICKET, DIGEST))
+    is_known = same and at_ms < before.known_until_ms and wasted_nano < DEARER_RATIO * before.said_nano
+    severity = digest if is_known and opening.severity == ticket else opening.severity
+    said_nano = before.said_nano if severity == digest else wasted_nano
+    return opening._replace(severity=severity, said_nano=said_nano)
+
+
 def _between(figures: EpisodeArrays, ticks: slice) -> EpisodeArrays:
     """The figures of some of the ticks."""
     return figures._replace(
@@ -301,6 +325,13 @@ def _as_opened(settings: Profile, rule: int, at: JobAt, paid_nano_per_hour: int)
     page_from = None if page_usd is None else page_usd(at, of)
     severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), of, page_from)
     return 1 + AS_OPENED.index(severity)
+
+
+def _wasted(rule: int, at: JobAt, paid_nano_per_hour: int) -> int:
+    """What is wasted per hour at a tick; all that the job pays where the rule does not know it."""
+    waste = JOB_RULES[rule].waste
+    found = None if waste is None else waste(at, paid_nano_per_hour)
+    return paid_nano_per_hour if found is None else found
 
 
 def _severity(settings: Profile, rule: int, as_opened: int, level: int) -> str:

@@ -206,6 +206,9 @@ class JobRule(AlertRule):
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False
+    #: Whether what an alert named has gone on since an instant, although its attempt may have ended: then the next attempt's is
+    #: known. None: what it names ends with the attempt.
+    same_since: Callable[[JobAt, int], bool] | None = None
     #: From how many dollars wasted per hour on it is a page, if that is not PAGE_FROM alone; the second argument are its thresholds.
     page_usd: Callable[[JobAt, Mapping[str, float]], float] | None = None
     #: What is wasted at a tick, in nano-dollars per hour, None where that is not known; the second argument is all that the job

@@ -137,6 +137,12 @@ def _margins(at: JobAt) -> list[Margin]:
     return found
 
 
+def _same_since(at: JobAt, since_ms: int) -> bool:
+    """Whether no attempt has saved anything since then."""
+    saved_ms = (line.checkpoint_ms for line in at.timelines.values())
+    return all(each is None or each <= since_ms for each in saved_ms)
+
+
 RULE: Final = JobRule(
     name="no_checkpoint",
     title="No checkpoint",
@@ -163,4 +169,5 @@ RULE: Final = JobRule(
         unknown="hours",
     ),
     waste=all_it_pays,
+    same_since=_same_since,
 )

@@ -12,7 +12,7 @@ from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
 from streams.engine.rules.shared_cause import STANDSTILL_RULES
-from streams.notify.history import AT_ONCE, SharedCauseRow, StoredDeliveries
+from streams.notify.history import AT_ONCE, StoredDeliveries
 from streams.notify.incident_hold import (
     PRICE_SURE_MS,
     CauseAlerts,
@@ -26,6 +26,7 @@ from streams.notify.incident_hold import (
 from streams.notify.kind_figures import KindFigures, figure_of
 from streams.notify.kind_hold import verdicts
 from streams.notify.options import NotifierOptions
+from streams.notify.shared_cause_row import SharedCauseRow
 
 
 class AlertRecorder:

@@ -22,14 +22,13 @@ from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS, PRICES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
-from streams.engine.rules.incident import CLUSTER, RUN, TOGETHER_MS, stands_with
-from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.shared_cause import parts_of
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.engine.timeline.states import HOLDING_STATES
 from streams.notify.notice import ISSUED, notice_of
+from streams.notify.shared_cause_row import SharedCauseRow
 
 #: Of what is withheld until its figure is beyond what is usual for its kind: nobody was sent anything, and it may go on.
 USUAL: Final = "usual"
@@ -121,40 +120,6 @@ class StoredAlerts(NamedTuple):
 
     alert: Alert
     shard: int
-
-
-class SharedCauseRow(NamedTuple):
-    """A stored alert with a cause that others may share."""
-
-    shared_cause: str
-    alert_id: str
-    rule: str
-    subject_kind: str
-    subject_name: str
-    started_ms: int
-    resolved_ms: int | None
-    owner: str = ""
-    stood_ms: int | None = None
-
-    @property
-    def job_id(self) -> str:
-        """The job that it is about, of an alert about one."""
-        return self.subject_name
-
-    def tells_of(self, began_ms: int, owner: str, stood_ms: int | None) -> bool:
-        """Whether it, which is about no job, tells of an alert about a job of this owner that began then.
-
-        A price does for a day, an incident while it lasts, one of a run to that run's owner, one of a cluster of what stands still since
-        the same time (`stood_ms`).
-        """
-        if self.subject_kind == RUN and self.owner != owner:
-            return False
-        if self.rule == INCIDENT.name:
-            is_open = self.resolved_ms is None or began_ms < self.resolved_ms
-            if self.subject_kind == CLUSTER:
-                return stands_with(stood_ms, self.stood_ms) and is_open
-            return self.started_ms - TOGETHER_MS <= began_ms and is_open
-        return began_ms - EXPLAINED_MS <= self.started_ms <= began_ms + TOGETHER_MS
 
 
 class AlertCursor(NamedTuple):
@@ -314,6 +279,15 @@ class StoredDeliveries:
         for some in pieces(sorted(set(jobs))):
             page = self._store.select(JOBS, [Condition("job_id", "in", some)], ("job_id", "cluster"))
             found |= {row["job_id"]: row["cluster"] for row in rows_of(page) if row["cluster"]}
+        return found
+
+    def pools_of(self, jobs: Collection[str]) -> dict[str, tuple[str, str]]:
+        """The cluster, and the type of nodes or else of GPUs, of each of these jobs; '': not known."""
+        found: dict[str, tuple[str, str]] = {}
+        names = ("job_id", "cluster", "instance_type", "gpu_type")
+        for some in pieces(sorted(set(jobs))):
+            for row in rows_of(self._store.select(JOBS, [Condition("job_id", "in", some)], names)):
+                found[row["job_id"]] = row["cluster"], row["instance_type"] or row["gpu_type"]
         return found
 
     def owners_in(self, clusters: Collection[str]) -> dict[str, set[str]]:

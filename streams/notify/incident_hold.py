@@ -20,9 +20,10 @@ from streams.engine.rules.incident import minutes_after, of_run_at
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, PAGE, is_above
 from streams.engine.rules.shared_cause import PRICE, STANDSTILL_RULES, SWEEP, of_standstill, parts_of
-from streams.notify.history import SAID_FROM_MS, SharedCauseRow, StoredDeliveries
+from streams.notify.history import SAID_FROM_MS, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
+from streams.notify.shared_cause_row import SharedCauseRow
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
 
@@ -49,14 +50,6 @@ class IncidentSettings(NamedTuple):
     jobs: int
     owner: str
     names_prices: bool = True  # `price_jump` is on
-
-
-class Wait(NamedTuple):
-    """An alert that waits, for how long yet at most, and what for, in words."""
-
-    alert: Alert
-    left_ms: int
-    reason: str
 
 
 _OTHERS: Final = "for others of its cause"
@@ -235,8 +228,16 @@ class IncidentHold:
     """Call `hold` with what is to be sent, and `decided` for what may go on."""
 
     def __init__(
-        self, records: StoredDeliveries, clock: Clock, faults: DeliveryFaults, wait_ms: int, timeout_ms: int
+        self,
+        records: StoredDeliveries,
+        clock: Clock,
+        faults: DeliveryFaults,
+        wait_ms: int,
+        timeout_ms: int,
+        waits: Callable[[Alert, str, int, str], None],
     ) -> None:
+        """`waits` is called with an alert that waits, for whose owner, how long yet at most (ms), and what for, in words."""
+        self._waits = waits
         self._records = records
         self._clock = clock
         self._faults = faults
@@ -286,20 +287,18 @@ class IncidentHold:
         self._held = held
         self._due_ms = {each.passage.alert.alert_id: each.due_ms for each in held}
 
-    def unsaid(self) -> list[Wait]:
-        """What waits for long, once each time that the end of its wait becomes known."""
+    def _say_waits(self) -> None:
+        """Say what waits for long, once each time that the end of its wait becomes known."""
         now_ms = self._clock.monotonic_ms()
-        found: list[Wait] = []
         held: list[_HeldAlert] = []
         for each in self._held:
             is_new = each.alone_ms is None and each.due_ms != each.said_due_ms
             if is_new and each.due_ms - now_ms > SAID_FROM_MS:
-                found.append(Wait(each.passage.alert, each.due_ms - now_ms, each.reason))
+                alert = each.passage.alert
+                self._waits(alert, alert.owner, each.due_ms - now_ms, each.reason)
                 each = replace(each, said_due_ms=each.due_ms)
             held.append(each)
-        if found:
-            self._held = held
-        return found
+        self._held = held
 
     def hurry(self) -> None:
         """Wait for nothing more: nobody adds alerts."""
@@ -361,6 +360,7 @@ class IncidentHold:
             else:
                 found.append((each.passage, inhibitor))
         self._keep(kept)
+        self._say_waits()
         if self._held:
             self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
         return found

@@ -99,7 +99,7 @@ class Notifier:
         timeout_ms = options.look_up_timeout_ms
         inhibition = Inhibition(records, clock, self.faults, timeout_ms)
         self._holds = Holds(
-            IncidentHold(records, clock, self.faults, options.incident_wait_ms, timeout_ms),
+            IncidentHold(records, clock, self.faults, options.incident_wait_ms, timeout_ms, self._log.waits),
             KindHold(KindFigures(store), clock, self.faults, timeout_ms),
         )
         self._holds.readdress = self._address
@@ -318,8 +318,6 @@ class Notifier:
                 self._escalations.drop(alert.alert_id)
             else:
                 self._route(passage)
-        for wait in self._holds.incidents.unsaid():
-            self._log.waits(wait.alert, wait.alert.owner, wait.left_ms, wait.reason)
 
     def _route(self, passage: Passage) -> None:
         """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""

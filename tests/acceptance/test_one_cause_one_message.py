@@ -460,3 +460,29 @@ def test_ten_unrelated_faults_of_one_time_are_ten_messages(tmp_path: Path) -> No
         ("retry_loop", "g"),
         ("stalled", "i"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("sources", "incidents"),
+    [
+        (["dcgm/a"], {"dcgm/a": 12}),
+        (["dcgm/a", "dcgm/b"], {"dcgm/a": 6, "dcgm/b": 6}),
+        (["sdk"], {"c1/A100": 4, "c1/H100": 4, "c2/H100": 4}),
+    ],
+    ids=["one serves three pools of two clusters", "two of the same minute", "each job has its own"],
+)
+def test_a_source_that_dies_is_one_message_on_however_many_pools(
+    tmp_path: Path, sources: list[str], incidents: dict[str, int]
+) -> None:
+    story = Story()
+    pools = [("c1", "A100"), ("c1", "H100"), ("c2", "H100")]
+    for number in range(12):
+        name, source = f"job-{'abcdefghijkl'[number]}", sources[number // 3 % len(sources)]
+        cluster, gpu_type = pools[number % 3]
+        story.start(0, name, f"n{number}", cluster=cluster, gpu_type=gpu_type, owner=name)
+        for minute in range(1, 120, 2):
+            story.put("jobs", minute, job_id=name, type="heartbeat", source=source)
+    story.put("jobs", 200, job_id="other", type="queued")
+    assert sorted(story.told(tmp_path)) == [("incident", name, 131) for name in sorted(incidents)]
+    jobs = {each.subject: each.summary for each in story.alerts if each.rule == "incident"}
+    assert all(jobs[name].startswith(f"{count} jobs at ") for name, count in incidents.items())

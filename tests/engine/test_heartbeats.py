@@ -26,7 +26,7 @@ def says(
         at_ms = round(minute * MINUTE_MS)
         job.add_event(JobEvent("t", f"{kind}{minute}", at_ms, "j", attempt, kind))
         if kind == JobType.heartbeat:
-            job.record_activity(at_ms)
+            job.record_activity(at_ms, "t")
 
 
 def wait(job: JobState) -> float:
@@ -56,7 +56,7 @@ def test_it_may_be_silent_for_three_times_its_usual_interval(minutes: list[float
 def test_a_sample_after_the_heartbeat_is_due_again_within_ten_minutes() -> None:
     job = JobState("j")
     says(job, (0, 30, 60))
-    job.record_activity(61 * MINUTE_MS)
+    job.record_activity(61 * MINUTE_MS, "t")
     assert wait(job) == 10
     says(job, (90,))
     assert wait(job) == 90

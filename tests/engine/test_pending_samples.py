@@ -35,7 +35,8 @@ def say(one: PendingSamples, *rows: tuple[int, int, int, str]) -> None:
     )  # fmt: skip
     for number in sorted(set(owner)):
         of_owner = time_ms[np.array(owner) == number]
-        one.seen(np.array([number], np.int32), of_owner.min(keepdims=True), of_owner.max(keepdims=True))
+        key = np.array([number + 7])
+        one.seen(np.array([number], np.int32), of_owner.min(keepdims=True), of_owner.max(keepdims=True), key)
 
 
 def seen(one: PendingSamples) -> list[tuple[int, ...]]:
@@ -46,7 +47,7 @@ def test_owners_are_seen_from_the_first_fetch_to_the_last() -> None:
     one = pending()
     say(one, (2, 0, 30, "a"), (0, 1, 20, "b"))
     say(one, (2, 0, 10, "c"))
-    assert seen(one) == [(0, T0 + 20_000, T0 + 20_000), (2, T0 + 10_000, T0 + 30_000)]
+    assert seen(one) == [(0, T0 + 20_000, T0 + 20_000, 7), (2, T0 + 10_000, T0 + 30_000, 9)]
     assert len(one.drain_newest([0, 2])) == 2
     assert (seen(one), one.drain_newest([0, 2])) == ([], [])
     assert len(one) == 0
@@ -63,7 +64,7 @@ def test_only_the_newest_of_the_asked_owners_are_returned() -> None:
 def test_an_owner_whose_samples_cover_no_second_has_no_newest_one() -> None:
     one = pending()
     say(one, (0, 0, 10, "a"))
-    one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
+    one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]), np.array([8]))
     one.drain_seen()
     assert one.drain_newest({1}) == []
 
@@ -87,8 +88,8 @@ def test_samples_that_cover_no_second_are_seen_and_newest_of_nothing() -> None:
     one = pending()
     none, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
     one.newest(none, none, nothing, nothing, nothing, none, np.zeros(0, np.uint8))
-    one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
-    assert seen(one) == [(1, T0, T0)]
+    one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]), np.array([8]))
+    assert seen(one) == [(1, T0, T0, 8)]
     assert one.drain_newest([1]) == []
 
 
@@ -97,7 +98,7 @@ def test_there_is_room_for_owners_that_come_later() -> None:
     say(one, (2, 0, 1, ""))
     one.resize(100)
     say(one, (99, 0, 2, ""))
-    assert [number for number, _, _ in seen(one)] == [2, 99]
+    assert [number for number, *_ in seen(one)] == [2, 99]
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,9 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "lost_usd": Fraction(25),
         "slow_hours": Fraction(12),
         "slow_usd_per_hour": Fraction(100),
-        "page_usd_per_hour": Fraction(0),
-        "ticket_usd_per_hour": Fraction(1),
         "saving_page_usd_per_hour": Fraction(100),
-    },
+    }
+    | (TOLD | {"page_usd_per_hour": Fraction(0)}),
     "idle_gpus": {
         "productive_ratio": Fraction("0.2"),
         "minutes": Fraction(50),
@@ -199,7 +198,6 @@ class AttemptRules:
     saved_ms: Sequence[int]
 
     def saved_nothing_since(self, since_ms: int) -> bool:
-        """No attempt has made a checkpoint since then."""
         return all(each <= since_ms for each in self.saved_ms)
 
     def above_ceiling(self, at_ms: int) -> bool:
@@ -303,10 +301,7 @@ class AttemptRules:
         if not HOUR_MS <= last.ended_ms - before.ended_ms < limits["slow_hours"] * HOUR_MS:
             return False
         start_ms, lost = min(before.start_ms, last.start_ms), before.lost + last.lost
-        span_ms = max(last.ended_ms - start_ms, 15 * MINUTE_MS)
-        paid = sum(
-            p.rate * max(0, min(last.ended_ms, p.end_ms) - max(start_ms, p.start_ms)) for p in self.paying
-        )
+        span_ms, paid = max(last.ended_ms - start_ms, 15 * MINUTE_MS), self._paid(start_ms, last.ended_ms)
         is_dear = lost * HOUR_MS >= limits["slow_usd_per_hour"] * 10**9 * span_ms
         return is_dear and 2 * lost * self.scale >= paid
 
@@ -319,9 +314,11 @@ class AttemptRules:
     def saves_most(self, at_ms: int) -> bool:
         """Whether these lost less than half of what was paid since the first of that was done."""
         alike = self._like_last(at_ms)
-        start_ms, end_ms = min(b.start_ms for b in alike), max(b.ended_ms for b in alike)
-        paid = sum(p.rate * max(0, min(end_ms, p.end_ms) - max(start_ms, p.start_ms)) for p in self.paying)
+        paid = self._paid(min(b.start_ms for b in alike), max(b.ended_ms for b in alike))
         return 2 * sum((b.lost for b in alike), Fraction(0)) * self.scale < paid
+
+    def _paid(self, start_ms: int, end_ms: int) -> int:
+        return sum(p.rate * max(0, min(end_ms, p.end_ms) - max(start_ms, p.start_ms)) for p in self.paying)
 
     def _like_last(self, at_ms: int) -> list[Broken]:
         known = [b for b in self.broken if b.ended_ms <= at_ms]

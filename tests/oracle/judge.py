@@ -16,6 +16,7 @@ from tests.oracle.controls import matches, period
 from tests.oracle.knowledge import Knowledge, Told
 from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.oracle.pieces import SCALE
+from tests.oracle.wastes import GOES_ON, WASTES, page_usd
 
 STEP_MS = 10_000
 SAME_EPISODE_MS = 10 * MINUTE_MS
@@ -74,26 +75,6 @@ TOLD_BY = {
 TOLD_AFTER_MS = {"no_checkpoint": HOUR_MS, "ceiling": 15 * MINUTE_MS}
 
 
-def _all_it_pays(now: Burn, at_ms: int) -> int | Fraction:
-    return now.cost.rate(now.burning_ms(at_ms))
-
-
-#: What is wasted while a rule holds, as costs per ms, of the rules that know it.
-WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
-    "idle_gpus": Burn.idle_waste,
-    "held": _all_it_pays,
-    "stalled": _all_it_pays,
-    "slow_progress": lambda now, at_ms: now.attempts.slow_share() * _all_it_pays(now, at_ms),
-    "traffic": Burn.traffic_waste,
-    "silent_job": _all_it_pays,
-    "no_checkpoint": _all_it_pays,
-    "runaway_length": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)) if now.is_late(at_ms) else None,
-    "retry_loop": lambda now, at_ms: now.attempts.lost_per_ms(at_ms),
-}
-#: What may go on in the next attempt: whether it has since an instant.
-GOES_ON: dict[str, Callable[[Burn, int], bool]] = {
-    "no_checkpoint": lambda now, since_ms: now.attempts.saved_nothing_since(since_ms),
-}
 URGENCY = ("digest", "ticket", "page")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = 15 * MINUTE_MS  # its shorter window: this has no cost from before burn_fast cleared
@@ -371,7 +352,7 @@ class JobJudge:
             self._clear(rule, now, at_ms)
             if rule in GOES_ON:
                 goes_on = not off and GOES_ON[rule](now, self._latest[rule].started_ms)
-                until_ms = at_ms + KNOWN_MS if goes_on else at_ms
+                until_ms = at_ms + 7 * KNOWN_MS if goes_on else at_ms
                 self._named[rule] = until_ms, at_ms, self._latest[rule].extra_said
 
     def _open(self, rule: str, now: Burn, at_ms: int) -> None:
@@ -402,10 +383,7 @@ class JobJudge:
         if alert.rule in WASTES and alert.opened_as is None:
             thresholds, waste = now.settings[alert.rule].thresholds, WASTES[alert.rule](now, at_ms)
             unit = 10**9 * PER_HOUR
-            page_usd = thresholds["page_usd_per_hour"]
-            if alert.rule == "retry_loop" and now.attempts.saves_most(at_ms):
-                page_usd = max(page_usd, thresholds["saving_page_usd_per_hour"])
-            if waste is not None and waste >= page_usd * unit:
+            if waste is not None and waste >= page_usd(alert.rule, now, at_ms) * unit:
                 alert.severity = "page"
             elif waste and waste < thresholds.get("ticket_usd_per_hour", 0) * unit:
                 alert.severity = "page" if alert.severity == "page" else "digest"

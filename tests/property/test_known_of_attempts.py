@@ -67,9 +67,11 @@ def test_a_page_stays_a_page() -> None:
     assert severities(attempts(2, gpus={1: 50, 2: 50})) == ["page", "page"]
 
 
-def test_a_day_later_it_is_a_ticket_again() -> None:
+@pytest.mark.parametrize(("days", "severity"), [(6.9, "digest"), (7.1, "ticket")])
+def test_a_week_later_it_is_a_ticket_again(days: float, severity: str) -> None:
+    again_ms = T0 + round(24 * days) * HOUR_MS
     later = [
-        job(JOB, "started", T0 + 26 * HOUR_MS, attempt=2, gpu_count=16, purchase="spot"),
-        job("other", "queued", T0 + 28 * HOUR_MS, id="later"),
+        job(JOB, "started", again_ms, attempt=2, gpu_count=16, purchase="spot"),
+        job("other", "queued", again_ms + HOUR_MS, id="later"),
     ]
-    assert severities([*attempts(1), *later]) == ["ticket", "ticket"]
+    assert severities([*attempts(1), *later]) == ["ticket", severity]

@@ -17,7 +17,7 @@ from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 
 # As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h. That of
-# runaway length has one until the job is twice as old, and one of what goes on in the next attempt for a day.
+# runaway length has one until the job is twice as old, and one of what goes on in the next attempt for a day or a week.
 REMEMBERED_MS: Final = 10_800_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16

@@ -6,11 +6,11 @@ Its memory can be dumped and loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from schemas.durations import BEGINNING_MS
+from schemas.durations import BEGINNING_MS, DAY_MS
 from streams.engine.alerts.alert import Alert, HeldRow, alert_id, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.episodes import AS_OPENED, Episodes, Memory, Opening
@@ -29,7 +29,7 @@ from streams.engine.kernels.episode import (
     as_arrays,
 )
 from streams.engine.kernels.judge import find_jobs, judge_jobs
-from streams.engine.kernels.precedence import DEARER_RATIO, KNOWN_MS
+from streams.engine.kernels.precedence import DEARER_RATIO
 from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
@@ -37,6 +37,9 @@ from streams.engine.rules.rule import DIGEST, JOB, TICKET, URGENCY, severity_of
 from streams.engine.rules.shared_cause import of_sweep
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
+
+#: So long after an alert ended what it names is known if it has gone on since: longer than a burn, of which nobody can tell that.
+_KNOWN_MS: Final = 7 * DAY_MS
 
 
 def _unknown(_job_id: str, _at_ms: int) -> None:
@@ -170,7 +173,7 @@ class Judge:
         opening = self._episodes.opening(job_id, rule)
         if same_since is not None and kind > RAISED:
             goes_on = is_over and at is not None and same_since(at, then.started_ms)
-            opening = opening._replace(known_until_ms=at_ms + KNOWN_MS if goes_on else BEGINNING_MS)
+            opening = opening._replace(known_until_ms=at_ms + _KNOWN_MS if goes_on else BEGINNING_MS)
             self._episodes.begin(job_id, rule, opening)
             line["again_ms"] = opening.known_until_ms  # so long it is remembered
         severity = _severity(settings, rule, opening.severity, then.level)

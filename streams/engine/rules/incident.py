@@ -59,6 +59,10 @@ class SharedAlert(NamedTuple):
     ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
     stood_ms: int | None = None  # since when the job stands still; None: not known, or another rule
+    pool: tuple[str, str] = (
+        "",
+        "",
+    )  # of a job that fell silent: its cluster, and the type of its nodes or GPUs
 
     def severity_at(self, at_ms: int) -> str:
         """How urgent it was before an instant: what becomes of it at the instant itself is of the next minute, as its start is."""
@@ -206,7 +210,8 @@ def finding(
     # Jobs that ran one after another do not pay at one time.
     nano = alerts[-1].nano_per_hour if is_run else sum(rates.values())
     stood_ms = min((each.stood_ms for each in alerts if each.stood_ms is not None), default=None)
-    said, advice = _words(cause, titles, at_ms, stood_ms)
+    pools = {each.pool for each in alerts}
+    said, advice = _words(cause, titles, at_ms, stood_ms, pools.pop() if len(pools) == 1 else ("", ""))
 
     def run_text(at_most: int) -> str:
         rule, _, *names = parts_of(cause)[1:]
@@ -263,18 +268,22 @@ _RUN_ADVICE: Final = "stop or mend the run"
 
 
 def _words(
-    cause: str, titles: Mapping[str, str], at_ms: int, stood_ms: int | None
+    cause: str, titles: Mapping[str, str], at_ms: int, stood_ms: int | None, pool_of_all: tuple[str, str]
 ) -> tuple[Callable[[int], str], str]:
-    """What the jobs have in common, given how long names may be, and what to do."""
+    """What the jobs have in common, given how long names may be, and what to do; `pool_of_all`: the only one of them."""
     kind, *about = parts_of(cause)
     if kind == PRICE:
         return lambda at_most: f"burn by the price of {short(about[0], at_most)}", "check that price"
     if kind == SILENCE:
-        cluster, pool = about
+        (source, cluster, pool) = (about[0], *pool_of_all) if len(about) == 1 else ("", *about)
         where = [f"{pool} nodes" if pool else "", f"of cluster {cluster}" if cluster else ""]
         place = " ".join(filter(None, where)).removeprefix("of ")
         return (
-            lambda at_most: f"on {short(place, 2 * at_most)} fell silent at one time",
+            lambda at_most: (
+                (f"on {short(place, 2 * at_most)} " if place else "")
+                + "fell silent at one time"
+                + (f", last heard of by source {short(source, at_most)}" if source else "")
+            ),
             "look at their exporter or collector",
         )
     if kind == STANDSTILL:

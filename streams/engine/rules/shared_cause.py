@@ -17,6 +17,8 @@ SWEEP: Final = "sweep"
 #: What jobs of several owners in a cluster stand still by. It is no cause of their own alerts, which may be of a sweep as well.
 STANDSTILL: Final = "standstill"
 STANDSTILL_RULES: Final = ("idle_gpus", "stalled")
+#: The names of sources of which each job, or each node, has one: the SDK's, and the usual one of `collect nvidia-smi`.
+_ONE_EACH: Final = ("sdk", "nvidia-smi")
 
 
 def cause_text(kind: str, *about: str) -> str:
@@ -29,8 +31,13 @@ def parts_of(cause: str) -> tuple[str, ...]:
     return tuple(json.loads(cause))
 
 
-def of_silence(job: AlertDimensions) -> str:
-    """The source that jobs share which fall silent at one time: the exporter of their pool of nodes."""
+def of_silence(source: str, job: AlertDimensions) -> str:
+    """The source that jobs share which fall silent at one time: who sent the last that was heard of them, on however many pools.
+
+    Where each job or node has a process of its own that is called as the others are, it is the pool of nodes that they share.
+    """
+    if source and source not in _ONE_EACH:
+        return cause_text(SILENCE, source)
     pool = job.instance_type or job.gpu_type
     return cause_text(SILENCE, job.cluster, pool) if job.cluster or pool else ""
 

@@ -40,7 +40,7 @@ def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:
             job.id, event.attempt
         )  # the timeline is billed: its minutes no longer need seconds
     if event.type == JobType.heartbeat:
-        job.record_activity(event.time_ms)
+        job.record_activity(event.time_ms, event.source)
     else:
         job.touch(event.time_ms)
     return FoldOutcome.APPLIED
@@ -110,7 +110,7 @@ def fold_samples(
         if outcome is FoldOutcome.APPLIED:
             job = jobs.of(event.job_id)
             job.attempt_with_usage(event.attempt).add_sample(event)
-            job.record_activity(event.time_ms)
+            job.record_activity(event.time_ms, event.source)
     return outcomes, folded.late
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.arrays import I32, I64, U8
+from streams.engine.state.sample_times import NO_SOURCE
 
 #: Limit of rows of newest samples: a few MiB.
 MOST_WAITING: Final = 65_536
@@ -45,6 +46,7 @@ class PendingSamples:
     def __init__(self) -> None:
         self._first_ms = np.zeros(0, np.int64)
         self._last_ms = np.zeros(0, np.int64)
+        self._source = np.zeros(0, np.int64)  # of the last, as its key
         self._rows: list[NDArray[Any]] = []  # of _NEWEST
         self._ids: list[str] = []
         self._waiting = 0
@@ -59,11 +61,15 @@ class PendingSamples:
         if owners > len(self._first_ms):
             self._first_ms = np.concatenate((self._first_ms, np.full(more, NEVER_MS)))
             self._last_ms = np.concatenate((self._last_ms, np.full(more, BEGINNING_MS)))
+            self._source = np.concatenate((self._source, np.full(more, NO_SOURCE)))
 
-    def seen(self, owners: I32, first_ms: I64, last_ms: I64) -> None:
-        """Record that owners ([n], each once) have samples from first to last `time_ms` in a fetch."""
+    def seen(self, owners: I32, first_ms: I64, last_ms: I64, sources: I64) -> None:
+        """Record that owners ([n], each once) have samples from first to last `time_ms` in a fetch, the last of these sources (keys)."""
+        before_ms, known = self._last_ms[owners], self._source[owners]
+        known = np.where(last_ms > before_ms, NO_SOURCE, known)
+        self._source[owners] = np.where(last_ms >= before_ms, np.maximum(known, sources), known)
         self._first_ms[owners] = np.minimum(self._first_ms[owners], first_ms)
-        self._last_ms[owners] = np.maximum(self._last_ms[owners], last_ms)
+        self._last_ms[owners] = np.maximum(before_ms, last_ms)
         self._waiting += len(owners)
 
     def newest(
@@ -84,12 +90,13 @@ class PendingSamples:
         )
         self._rows.append(rows)
 
-    def drain_seen(self) -> tuple[I64, I64, I64]:
-        """Owners ([n]) and their first and last `time_ms`, of all seen; their newest samples must be drained next."""
+    def drain_seen(self) -> tuple[I64, I64, I64, I64]:
+        """Owners ([n]), their first and last `time_ms` and the source of the last, of all seen; their newest samples must be drained next."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
-        first_ms, last_ms = self._first_ms[owners], self._last_ms[owners]
+        first_ms, last_ms, sources = self._first_ms[owners], self._last_ms[owners], self._source[owners]
         self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
-        return owners, first_ms, last_ms
+        self._source[owners] = NO_SOURCE
+        return owners, first_ms, last_ms, sources
 
     def drain_newest(self, owners: Collection[int]) -> list[NewestSample]:
         """The newest sample of each minute of these owners, and drop those of all others."""

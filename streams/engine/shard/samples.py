@@ -19,7 +19,7 @@ from schemas.invalid import Invalid
 from streams import fallbacks
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.shapes import Parsed, Shape, Shapes
-from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.arrays import I32, I64
 from streams.engine.kernels.spans import ABSENT, SPAN, sum_up
 from streams.engine.kernels.store import DIRTY_ROWS, Samples
 from streams.engine.raw_records import RawRecords
@@ -30,7 +30,7 @@ from streams.engine.shard.partitioning import PartitionCheck
 from streams.engine.shard.pending_samples import MOST_WAITING, PendingSamples
 from streams.engine.state.attempt import AttemptState, Winner, winning_fields
 from streams.engine.state.job import JobBook, JobState
-from streams.engine.state.sample_times import SampleTimes
+from streams.engine.state.sample_times import NO_SOURCE, SampleTimes, source_key
 from streams.fallbacks import GPU_DECODED
 
 _NOBODY: Final = -1
@@ -106,6 +106,8 @@ class SampleColumns:
         self._number: dict[SampledAttempt, int] = {}  # owner -> number
         self._owner = np.zeros(0, np.int32)  # by shape: number of its owner
         self._idle = np.zeros(0, np.bool_)  # by shape: no job has the GPUs
+        self._source = np.zeros(0, np.int64)  # by shape: the key of its source
+        self._source_names: dict[int, str] = {}  # by key, of the shapes that jobs have
         self._spans = np.zeros(0, SPAN)  # by owner
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
         self._pending = PendingSamples()
@@ -225,7 +227,8 @@ class SampleColumns:
             applied.view(np.uint8), parsed.shape, self._owner, parsed.time_ms, parsed.interval_ms, parsed.id_at,
             parsed.id_size, data, self._spans, seen, first_ms, last_ms, newest,
         )  # fmt: skip
-        self._pending.seen(seen[:owners], first_ms[:owners], last_ms[:owners])
+        sources = self._newest_sources(parsed, applied, seen[:owners], last_ms[:owners])
+        self._pending.seen(seen[:owners], first_ms[:owners], last_ms[:owners], sources)
         newest = newest[:found]
         newest = newest[self._place_of[self._owner[parsed.shape[newest]]] == _NOWHERE]
         shape = parsed.shape[newest]
@@ -234,25 +237,39 @@ class SampleColumns:
             parsed.id_size[newest], data,
         )  # fmt: skip
 
+    def _newest_sources(self, parsed: Parsed, applied: NDArray[np.bool_], seen: I32, last_ms: I64) -> I64:
+        """The source (key) of the newest applied record of each of these owners ([n]); of several of one instant the largest."""
+        if len(self._source_names) == 1:
+            return np.full(len(seen), next(iter(self._source_names)), np.int64)
+        newest_ms = np.full(len(self._owners), BEGINNING_MS)
+        newest_ms[seen] = last_ms
+        sources = np.full(len(self._owners), NO_SOURCE)
+        shape = parsed.shape[applied]
+        owner = self._owner[shape]
+        is_newest = parsed.time_ms[applied] == newest_ms[owner]
+        np.maximum.at(sources, owner[is_newest], self._source[shape[is_newest]])
+        found: I64 = sources[seen]
+        return found
+
     def publish(self, jobs: JobBook, open_jobs: Collection[str]) -> PublishedSamples:
         """Apply to the jobs what was sampled of them since the last call, with the price fields."""
         if not len(self._pending):
             return PublishedSamples((), ())
-        owners, first_ms, last_ms = self._pending.drain_seen()
+        owners, first_ms, last_ms, sources = self._pending.drain_seen()
         alive = self._report(owners, open_jobs)
         steady = self._place_of[owners] != _NOWHERE
-        self.times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady])
+        self.times.merge(self._place_of[owners[steady]], first_ms[steady], last_ms[steady], sources[steady])
         others = ~steady
-        seen = zip(*(each[others].tolist() for each in (owners, first_ms, last_ms)), strict=True)
+        seen = zip(*(each[others].tolist() for each in (owners, first_ms, last_ms, sources)), strict=True)
         metered: dict[int, AttemptState] = {}
         sampled: list[SampledAttempt] = []
-        for number, since_ms, until_ms in seen:
+        for number, since_ms, until_ms, source in seen:
             owner = self._owners[number]
             sampled.append(owner)
             job = jobs.of(owner.job_id)
             attempt = job.attempt_with_usage(owner.attempt)
             attempt.sampled = True
-            job.record_samples(since_ms, until_ms)
+            job.record_samples(since_ms, until_ms, self._source_names[source])
             if not attempt.has_start:
                 metered[number] = attempt
             elif owner.job_id in open_jobs:
@@ -302,6 +319,7 @@ class SampleColumns:
             self._owners.clear()
             self._number.clear()
             self._owner, self._idle = np.zeros(0, np.int32), np.zeros(0, np.bool_)
+            self._source, self._source_names = np.zeros(0, np.int64), {}
             self._job_id, self._place_of, self._reported = (
                 self._job_id[:0],
                 self._place_of[:0],
@@ -311,6 +329,7 @@ class SampleColumns:
         if known == count:
             return
         numbers, idle = np.full(count - known, _NOBODY, np.int32), np.zeros(count - known, np.bool_)
+        keys, sources = np.full(count - known, NO_SOURCE), len(self._source_names)
         for index in range(known, count):
             shape = shapes[index]
             if shape is None:  # refused: no record has it
@@ -318,11 +337,16 @@ class SampleColumns:
             if not shape.job_id:
                 idle[index - known] = True
                 continue
+            key = keys[index - known] = source_key(shape.source)
+            self._source_names[key] = shape.source
             owner = SampledAttempt(shape.job_id, shape.attempt)
             number = numbers[index - known] = self._number.setdefault(owner, len(self._owners))
             if number == len(self._owners):
                 self._owners.append(owner)
         self._owner, self._idle = np.concatenate((self._owner, numbers)), np.concatenate((self._idle, idle))
+        self._source = np.concatenate((self._source, keys))
+        if len(self._source_names) > sources:
+            self.times.know(self._source_names)
         self._pending.resize(len(self._owners))
         more = self._owners[len(self._job_id) :]
         self._job_id = np.append(self._job_id, np.array([owner.job_id for owner in more], np.object_))

@@ -42,6 +42,7 @@ class JobsOfChain(msgspec.Struct):
     archived_jobs: bytes
     newly_archived_jobs: bytes
     owed: list[OwedHour] = []
+    heard_sources: dict[str, str] = {}
 
 
 class RestoreTarget(Protocol):
@@ -121,6 +122,10 @@ def apply_jobs(
         known.set_times(
             min(known.first_ms, first_ms), max(known.last_ms, last_ms), max([known.heard_ms, *heard_ms])
         )
+    for job_id, source in blob.heard_sources.items():
+        known = target.jobs.get(job_id)
+        if known is not None and last.get(job_id, -1) <= place:
+            known.set_times(known.first_ms, known.last_ms, known.heard_ms, source)
 
 
 def _apply_parts(
@@ -273,6 +278,7 @@ def _reduced(blob: StoredBlob, job_id: str) -> StoredBlob:
         parts=[raw for raw in blob.parts if snapshot_writer.job_id_of(raw) == job_id],
         paid=[each for each in blob.paid if each.id == job_id],
         owed=[each for each in blob.owed if each.job_id == job_id],
+        heard_sources={each: source for each, source in blob.heard_sources.items() if each == job_id},
     )
 
 

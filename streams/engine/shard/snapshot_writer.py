@@ -73,6 +73,9 @@ class SnapshotBlob(msgspec.Struct, kw_only=True):
     owed: list[OwedHour] = []  # of jobs that it does not include otherwise
     paid_read_to_ms: int = 0  # up to which log time all records had been read at `paid_ms`
     ahead: AheadMinutes = {}  # records ahead of the log in the newest minute of each topic
+    heard_sources: dict[
+        str, str
+    ] = {}  # by job that it does not include whole, where that changed: who sent its newest sign
 
 
 class StoredBlob(SnapshotBlob, kw_only=True):
@@ -122,6 +125,8 @@ def build_snapshot(shard: ShardState) -> bytes:
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
     jobs, (since_ms, until_ms) = shard.jobs, shard.samples.times.lists()
+    sampled = changes.sampled & shard.due.sampled_jobs
+    sources = {each: jobs[each].unsaved_source() for each in sorted((changes.jobs | sampled) - whole)}
     written = changes.jobs | whole  # whatever is written of a job includes its hours
     owed = (each for each in changes.owed if each.job_id not in written and each.job_id in shard.jobs)
     # Each price is written once, and once per round.
@@ -145,10 +150,8 @@ def build_snapshot(shard: ShardState) -> bytes:
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.position.tick_ms,
-        sampled={
-            job_id: jobs[job_id].times_among(since_ms, until_ms)
-            for job_id in changes.sampled & shard.due.sampled_jobs
-        },
+        sampled={job_id: jobs[job_id].times_among(since_ms, until_ms) for job_id in sampled},
+        heard_sources={job_id: source for job_id, source in sources.items() if source},
         watch=shard.tracker.dump(),
         tallies=shard.tallies,
         paid_ms=shard.due.accrued_to_ms,
@@ -178,6 +181,7 @@ def build_snapshot(shard: ShardState) -> bytes:
 def _whole(shard: ShardState, job_id: str) -> JobBlob:
     job = shard.jobs[job_id]
     blob = dump_job(job, flags_of(shard, job_id))
+    job.unsaved_source()
     job.mark_saved()
     return blob
 

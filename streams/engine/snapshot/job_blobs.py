@@ -70,6 +70,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     pace: ProgressPace | None = None
     laps: ProgressLaps | None = None
     heartbeats: Heartbeats | None = None
+    heard_source: str = ""
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -125,6 +126,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         pace=job.pace,
         laps=job.laps,
         heartbeats=job.heartbeats,
+        heard_source=job.heard_source,
     )
 
 
@@ -132,7 +134,7 @@ def load_job(blob: JobBlob) -> JobState:
     """Decode a job: the inverse of `dump_job`; it counts as unsaved."""
     job = JobState(blob.id)
     job.seen = Identities(blob.seen)
-    job.set_times(blob.first_ms, blob.last_ms, blob.heard_ms)
+    job.set_times(blob.first_ms, blob.last_ms, blob.heard_ms, blob.heard_source)
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME

@@ -20,7 +20,7 @@ from streams.engine.state.laps import ProgressLaps, next_laps
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
 from streams.engine.state.said import JobDimensions, SaidDimensions, SaidLimits, SaidSteps
-from streams.engine.state.sample_times import SampleTimes
+from streams.engine.state.sample_times import SampleTimes, source_key
 from streams.engine.timeline.attempts import Timeline, timelines
 from streams.engine.timeline.growing import GrowingTimelines
 from streams.engine.timeline.states import STARTS
@@ -71,6 +71,7 @@ class JobState:
         "_first_ms",
         "_growing",
         "_heard_ms",
+        "_heard_source",
         "_last_ms",
         "_limits",
         "_place",
@@ -90,6 +91,7 @@ class JobState:
         "pace",
         "said_rows",
         "saved",
+        "saved_source",
         "seen",
         "with_usage",
     )
@@ -107,6 +109,8 @@ class JobState:
         self.with_usage: dict[int, AttemptState] = {}
         # Without the samples that are in `_times` only.
         self._first_ms, self._last_ms, self._heard_ms = NEVER_MS, BEGINNING_MS, BEGINNING_MS
+        self._heard_source = ""
+        self.saved_source = ""  # as snapshots have it
         self._times: SampleTimes | None = None
         self._place = 0
         self.booked_as_of_ms = -1
@@ -171,6 +175,17 @@ class JobState:
         times = self._times
         return self._heard_ms if times is None else max(self._heard_ms, times.last_ms(self._place))
 
+    @property
+    def heard_source(self) -> str:
+        """The source of the newest heartbeat or sample; of several of one instant that with the largest key. '': none."""
+        times, own = self._times, self._heard_source
+        if times is None:
+            return own
+        last_ms = times.last_ms(self._place)
+        if last_ms == self._heard_ms:
+            return max(own, times.source(self._place), key=source_key)
+        return own if last_ms < self._heard_ms else times.source(self._place)
+
     def times_among(self, since_ms: list[int], until_ms: list[int]) -> tuple[int, int, int]:
         """`first_ms`, `last_ms` and `heard_ms` at once, with the columns as lists: each snapshot asks for those of all sampled jobs."""
         first_ms, last_ms, heard_ms = self._first_ms, self._last_ms, self._heard_ms
@@ -183,10 +198,20 @@ class JobState:
             last if last > heard_ms else heard_ms,
         )
 
-    def set_times(self, first_ms: int, last_ms: int, heard_ms: int) -> None:
-        """Set these times as a snapshot has them."""
+    def set_times(self, first_ms: int, last_ms: int, heard_ms: int, heard_source: str = "") -> None:
+        """Set these times as a snapshot has them; '': the source stays as it is."""
         self.drop_place()
         self._first_ms, self._last_ms, self._heard_ms = first_ms, last_ms, heard_ms
+        if heard_source:
+            self._heard_source = self.saved_source = heard_source
+
+    def unsaved_source(self) -> str:
+        """The source of the newest heartbeat or sample if snapshots have another one, else ''; they have it from now on."""
+        source = self.heard_source
+        if source == self.saved_source:
+            return ""
+        self.saved_source = source
+        return source
 
     def place_in(self, times: SampleTimes) -> int:
         """The job's place in the columns, which its times include from now on."""
@@ -197,6 +222,7 @@ class JobState:
     def drop_place(self) -> None:
         """Give the place up; the job keeps the times."""
         if self._times is not None:
+            self._heard_source = self.heard_source
             self._first_ms, self._last_ms, self._heard_ms = self.first_ms, self.last_ms, self.heard_ms
             self._times.release(self._place)
             self._times = None
@@ -206,18 +232,20 @@ class JobState:
         self._first_ms = min(self._first_ms, time_ms)
         self._last_ms = max(self._last_ms, time_ms)
 
-    def record_activity(self, time_ms: int) -> None:
+    def record_activity(self, time_ms: int, source: str) -> None:
         """Record that a heartbeat or a sample of `time_ms` was applied."""
-        self.record_samples(time_ms, time_ms)
+        self.record_samples(time_ms, time_ms, source)
 
-    def record_samples(self, first_ms: int, last_ms: int) -> None:
-        """Record that samples were applied, the first of `first_ms` and the last of `last_ms`."""
+    def record_samples(self, first_ms: int, last_ms: int, source: str) -> None:
+        """Record that samples were applied, the first of `first_ms`, and the last of `last_ms` and a source."""
         if first_ms < self._first_ms:
             self._first_ms = first_ms
         if last_ms > self._last_ms:
             self._last_ms = last_ms
         if last_ms > self._heard_ms:
-            self._heard_ms = last_ms
+            self._heard_ms, self._heard_source = last_ms, source
+        elif last_ms == self._heard_ms and source != self._heard_source:
+            self._heard_source = max(source, self._heard_source, key=source_key)
 
     def add_event(self, event: JobEvent) -> None:
         """Add a lifecycle event (not a duplicate).

@@ -18,7 +18,7 @@ from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import SharedAlert
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import DIGEST, JOB
-from streams.engine.rules.shared_cause import STANDSTILL_RULES, of_standstill
+from streams.engine.rules.shared_cause import SILENCE, STANDSTILL_RULES, of_standstill, parts_of
 from streams.notify.history import StoredDeliveries
 from streams.notify.kind_figures import KindFigures
 from streams.notify.kind_hold import verdicts
@@ -87,8 +87,10 @@ class IncidentJudge:
         shared = {cause for cause, of in of_cause.items() if len(of) >= jobs}
         asked = [each for each in alerts if not shared.isdisjoint((each.cause, in_cluster[each]))]
         known = {**dict(zip(alerts, alerts, strict=True)), **self._as_known(asked)}
+        silent = {each.job_id for each in asked if each.cause and parts_of(each.cause)[0] == SILENCE}
+        pools = self._records.pools_of(silent) if silent else {}
         return [
-            known[each]._replace(cause=cause)
+            known[each]._replace(cause=cause, pool=pools.get(each.job_id, ("", "")))
             for each in alerts
             for cause in filter(None, (each.cause, in_cluster[each]))
         ]

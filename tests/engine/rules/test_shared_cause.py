@@ -51,11 +51,19 @@ def test_what_has_no_number_or_no_owner_is_no_sweep(job: AlertDimensions) -> Non
     assert of_sweep("burn_fast", job) == ""
 
 
-def test_a_source_is_a_pool_of_nodes() -> None:
-    pool = RUN_8._replace(cluster="c1", instance_type="p5", gpu_type="h100")
-    assert of_silence(pool) == of_silence(pool._replace(job_id="x", owner="bob", gpu_type="")) != ""
-    assert of_silence(pool) != of_silence(pool._replace(instance_type="p4"))
-    assert of_silence(RUN_8) == ""
+POOL = RUN_8._replace(cluster="c1", instance_type="p5", gpu_type="h100")
+
+
+def test_silence_is_of_who_sent_the_last_sign_on_whatever_pool() -> None:
+    assert of_silence("dcgm/a", POOL) == of_silence("dcgm/a", RUN_8._replace(cluster="c2")) != ""
+    assert of_silence("dcgm/a", POOL) != of_silence("dcgm/b", POOL)
+
+
+@pytest.mark.parametrize("source", ["", "sdk", "nvidia-smi"])
+def test_where_each_job_or_node_has_a_source_of_its_own_it_is_of_a_pool_of_nodes(source: str) -> None:
+    assert of_silence(source, POOL) == of_silence(source, POOL._replace(job_id="x", gpu_type="")) != ""
+    assert of_silence(source, POOL) != of_silence(source, POOL._replace(instance_type="p4"))
+    assert of_silence(source, RUN_8) == ""
 
 
 def test_a_cause_of_any_names_is_read_back() -> None:

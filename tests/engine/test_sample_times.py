@@ -82,6 +82,17 @@ def test_a_snapshot_has_a_source_once_until_it_is_another_one() -> None:
     assert (restored.heard_source, restored.unsaved_source()) == (B, "")
 
 
+def test_a_snapshot_has_the_source_of_samples_and_heartbeats_that_take_turns() -> None:
+    times, job = SampleTimes(), JobState("j")
+    for k in range(1, 5):
+        merge(times, (job.place_in(times), 10 * k, 10 * k), source=A)
+        assert (job.unsaved_source(), job.unsaved_source()) == (A, "")
+        merge(times, (job.place_in(times), 10 * k + 1, 10 * k + 1), source=A)
+        assert job.unsaved_source() == ""
+        job.record_activity(10 * k + 5, B)
+        assert (job.unsaved_source(), job.unsaved_source()) == (B, "")
+
+
 def test_names_that_no_place_has_are_forgotten() -> None:
     times, job = SampleTimes(), JobState("j")
     merge(times, (job.place_in(times), 10, 10), source="gone")

@@ -286,7 +286,7 @@ def _opening(settings: Profile, rule: int, at: JobAt | None, rates: Rates, job: 
 
 
 def _as_known(opening: Opening, before: Opening, wasted_nano: int, at_ms: int, *, same: bool) -> Opening:
-    """The opening of a fact of which that of another attempt may have told: no ticket once more, unless it is so much dearer.
+    """The opening of a fact that an alert of another attempt may have named: no second ticket, unless it is so much dearer.
 
     `same`: it has gone on since the one before ended.
     """

@@ -76,6 +76,7 @@ class JobState:
         "_limits",
         "_place",
         "_requested",
+        "_source_moved",
         "_start_sources",
         "_timelines",
         "_times",
@@ -110,6 +111,7 @@ class JobState:
         # Without the samples that are in `_times` only.
         self._first_ms, self._last_ms, self._heard_ms = NEVER_MS, BEGINNING_MS, BEGINNING_MS
         self._heard_source = ""
+        self._source_moved = False  # whether that of the newest sign may be another one than snapshots have
         self.saved_source = ""  # as snapshots have it
         self._times: SampleTimes | None = None
         self._place = 0
@@ -207,7 +209,10 @@ class JobState:
 
     def unsaved_source(self) -> str:
         """The source of the newest heartbeat or sample if snapshots have another one, else ''; they have it from now on."""
-        source = self.heard_source
+        has_moved = self._times is not None and self._times.take_moved(self._place)
+        if not (has_moved or self._source_moved):
+            return ""
+        source, self._source_moved = self.heard_source, False
         if source == self.saved_source:
             return ""
         self.saved_source = source
@@ -222,7 +227,7 @@ class JobState:
     def drop_place(self) -> None:
         """Give the place up; the job keeps the times."""
         if self._times is not None:
-            self._heard_source = self.heard_source
+            self._heard_source, self._source_moved = self.heard_source, True
             self._first_ms, self._last_ms, self._heard_ms = self.first_ms, self.last_ms, self.heard_ms
             self._times.release(self._place)
             self._times = None
@@ -242,6 +247,10 @@ class JobState:
             self._first_ms = first_ms
         if last_ms > self._last_ms:
             self._last_ms = last_ms
+        if self._times is not None:
+            self._heard_ms, self._heard_source = self.heard_ms, self.heard_source
+            self._times.forget_source(self._place)
+        self._source_moved = True
         if last_ms > self._heard_ms:
             self._heard_ms, self._heard_source = last_ms, source
         elif last_ms == self._heard_ms and source != self._heard_source:

@@ -31,6 +31,7 @@ class SampleTimes:
         self._source = np.zeros(0, np.int64)
         self._free: list[int] = []
         self._names: dict[int, str] = {}
+        self._moved: set[int] = set()
 
     def take(self) -> int:
         """A place without samples."""
@@ -47,6 +48,7 @@ class SampleTimes:
         """Give a place back."""
         self._first_ms[place], self._last_ms[place] = NEVER_MS, BEGINNING_MS
         self._source[place] = NO_SOURCE
+        self._moved.discard(place)
         self._free.append(place)
 
     def know(self, names: dict[int, str]) -> None:
@@ -56,13 +58,25 @@ class SampleTimes:
 
     def merge(self, places: I32, first_ms: I64, last_ms: I64, sources: I64) -> None:
         """Record samples ([n]), the last of each of this source; attempts of one job have the same place."""
-        before_ms = self._last_ms[places]
+        before_ms, before = self._last_ms[places], self._source[places]
         np.minimum.at(self._first_ms, places, first_ms)
         np.maximum.at(self._last_ms, places, last_ms)
         now_ms = self._last_ms[places]
         self._source[places[now_ms > before_ms]] = NO_SOURCE
         newest = last_ms == now_ms
         np.maximum.at(self._source, places[newest], sources[newest])
+        self._moved.update(places[self._source[places] != before].tolist())
+
+    def forget_source(self, place: int) -> None:
+        """Take the next sample's source as another one, even if it is the same: the job has had a newer sign meanwhile."""
+        self._source[place] = NO_SOURCE
+
+    def take_moved(self, place: int) -> bool:
+        """Whether the last sample has had another source than before since this was asked for."""
+        if place not in self._moved:
+            return False
+        self._moved.remove(place)
+        return True
 
     def lists(self) -> tuple[list[int], list[int]]:
         """The first and the last sample by place, as above, for who asks for those of many jobs."""

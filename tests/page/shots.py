@@ -11,18 +11,19 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from tests.page.asked import Asked
 from tests.page.conftest import CHROMIUM
 from tests.page.picture import smaller
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 #: Pages for the doors of the documentation (docs/start): the picture, the address, what is there once it is drawn.
 PAGES = (
-    ("costs-light", "/#/costs?by=team&range=24h&per=hour", ".costs-chart canvas"),
-    ("dashboard-light", "/#/dashboards/oncall?range=24h", ".panel canvas"),
+    ("costs-light", "costs?by=team&range=24h&per=hour", ".costs-chart canvas"),
+    ("dashboard-light", "dashboards/oncall?range=24h", ".panel canvas"),
 )
-#: Whether something on the page waits for its answer.
-WAITING = "/Not asked for yet|Asking the store|asked for…/.test(document.body.innerText) || document.querySelector('[aria-busy=true]') !== null"
 PAGED = ".alert[data-severity=page][data-status=firing]:has(.delivered[data-delivered=yes])"
+#: The list of jobs is asked for less often than alerts come.
+MARKED = ".jobs-table tbody tr[data-band=far]"
 
 
 @contextmanager
@@ -65,9 +66,11 @@ def main(url: str) -> None:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         wide = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="dark")
         narrow = browser.new_page(viewport={"width": 400, "height": 860}, color_scheme="light")
+        asked = Asked(wide)
         for page in (wide, narrow):
             page.goto(url)
         wide.wait_for_selector(PAGED, timeout=120_000)
+        wide.wait_for_selector(MARKED, timeout=30_000)
         wide.wait_for_timeout(500)
         taken["page-dark"] = wide.screenshot()
         taken["page-phone-light"] = narrow.screenshot()
@@ -83,12 +86,8 @@ def main(url: str) -> None:
         wide.wait_for_timeout(1000)
         taken["job-light"] = wide.screenshot()
         for name, address, drawn in PAGES:
-            wide.goto(f"{url}{address}")
+            asked.show(address)
             wide.wait_for_selector(drawn, timeout=60_000)
-            # Not wait_for_function: the page's own policy forbids what that evaluates.
-            while wide.evaluate(WAITING):
-                wide.wait_for_timeout(1000)
-            wide.wait_for_timeout(1500)
             taken[name] = wide.screenshot()
         browser.close()
     for name, png in taken.items():

@@ -10,12 +10,13 @@ from typing import Final
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import expect
 
 from loadtest import board_store
 from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.web import assets
 from tests.page.accessibility import violations
+from tests.page.asked import Asked
 from tests.page.conftest import Open
 from tests.page.picture import decode
 from tests.page.real import serving_page
@@ -40,10 +41,6 @@ PAGES: Final = {
     "changes": "changes",
     "meter": "meter",
 }
-#: Nothing was asked for in so long, and nothing is waited for: the page has all that it asks for.
-_QUIET_MS: Final = 1_200
-_STEP_MS: Final = 200
-_WITHIN_MS: Final = 240_000
 #: Two swatches differ where a fifth of one's pixels does so by a quarter of what lies between black and white.
 _PIXELS: Final = 0.05
 _LEVELS: Final = 64
@@ -61,34 +58,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield found
     finally:
         store.close()
-
-
-class Asked:
-    """The requests of a page that have no answer yet, but for the stream, which never ends."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-        self._open: set[Request] = set()
-        page.on("request", self._add)
-        page.on("requestfinished", lambda request: self._open.discard(request))
-        page.on("requestfailed", lambda request: self._open.discard(request))
-
-    def _add(self, request: Request) -> None:
-        if "/api/v1/stream" not in request.url:
-            self._open.add(request)
-
-    def show(self, address: str) -> None:
-        """Open a page, and wait until it has drawn all that it asks for."""
-        self._page.evaluate("address => { location.hash = `#/${address}`; }", address)
-        quiet_ms = 0
-        for _ in range(_WITHIN_MS // _STEP_MS):
-            self._page.wait_for_timeout(_STEP_MS)
-            quiet_ms = 0 if self._open else quiet_ms + _STEP_MS
-            if quiet_ms >= _QUIET_MS:
-                return
-        pytest.fail(
-            f"{address}: no answer within {_WITHIN_MS / 1_000:.0f} s of {[each.url for each in self._open]}"
-        )
 
 
 def test_no_page_is_left_out() -> None:

@@ -220,7 +220,7 @@ def test_the_link_of_a_message_opens_what_it_says_once(
     expect(dialog).to_be_visible()
     planned = "planned" in link
     expect(dialog).to_contain_text(
-        f"What is planned for {JOB}?" if planned else f"Silence burn_fast of {JOB}?"
+        f"What is planned for {JOB}?" if planned else f"Silence Runaway burn of {JOB}?"
     )
     if not planned:
         page.get_by_label("For", exact=True).select_option("8")

@@ -65,13 +65,12 @@ def test_columns_sort_both_ways_and_say_so(board: Board) -> None:
     cost.get_by_role("button").click()
     expect(cost).to_have_attribute("aria-sort", "descending")
     names = page.locator(".jobs-table tbody .job-link")
-    assert names.first.text_content() == "llm-pretrain-7b"
+    expect(names.first).to_have_text("llm-pretrain-7b")
     cost.get_by_role("button").press("Enter")
     expect(cost).to_have_attribute("aria-sort", "ascending")
-    assert names.last.text_content() == "llm-pretrain-7b"
+    expect(names.last).to_have_text("llm-pretrain-7b")
     page.get_by_role("columnheader", name="Job").get_by_role("button").click()
-    found = names.all_text_contents()
-    assert found == sorted(found)
+    expect(names).to_have_text(sorted(names.all_text_contents()))
 
 
 def test_text_of_others_stays_text(board: Board, script: Script) -> None:

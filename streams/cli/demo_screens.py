@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+import re
 import webbrowser
 from collections.abc import Callable
 from typing import Final
@@ -25,6 +26,7 @@ _FIRST_EVERY_S: Final = 0.3
 _LOOK_EVERY_S: Final = 0.5
 #: Lines wait for so long for what happened before them: a message and the figures come after what they are about.
 _HELD_MS: Final = 3_000
+_COLUMNS: Final = re.compile(" {3,}")
 
 
 class PlainScreen:
@@ -108,7 +110,9 @@ class TerminalScreen:
 
     def _show_caption(self) -> None:
         if self._app is not None:
-            delivered = f"delivered: {self._delivered[-1]}" if self._delivered else ""
+            # Alone in its line nothing stands above or below it: the room is for the sentence.
+            newest = _COLUMNS.sub("  ", self._delivered[-1]) if self._delivered else ""
+            delivered = f"delivered: {newest}" if newest else ""
             self._app.view.note = f"simulated, {self._speed:g}x time · {self._happened}\n{delivered}"
             self._app.draw()
 

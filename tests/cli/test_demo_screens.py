@@ -87,7 +87,8 @@ def test_the_terminal_shows_it_and_keeps_what_was_delivered(drawn: list[str]) ->
     said: list[str] = []
     asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.1))
     happened = "simulated, 60x time · 14:58:40  ada scales llm-7b\n"
-    assert drawn == [happened, f"{happened}delivered: {DELIVERED}"]
+    newest = "14:58:40  page  Runaway burn  to ada  llm-7b burns $896.05/h"  # alone in its line: no columns
+    assert drawn == [happened, f"{happened}delivered: {newest}"]
     assert said == [f"page: {LINK}", DELIVERED], "the link with the token is for who sits there"
 
 

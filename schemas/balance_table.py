@@ -26,6 +26,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         idle_cost_usd=_USD,
         unattributed_cost_usd=_USD,
         overcommitted_cost_usd=_USD,
+        overcommitted=pa.uint8(),  # by more than the rounding of its rows
         version=pa.uint64(),
     ),
 }

@@ -10,49 +10,16 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_MS, DAY_S
-from streams.costs.parts import HourSpan, Parameters, between
+from streams.costs.parts import HourSpan, Parameters
 
 #: Idle time as it is netted from minutes.
-NETTED: Final = "node_hour_balance"
+NETTED: Final = "netted_hours"
 #: Of one statement over days that are kept: grouped by node and hour these are some 60 MiB.
 KEPT_HOURS_MAX: Final = 240_000
 _EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
-#: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
-_KEPT_FROM: Final = """greatest(
-    toInt64(toUnixTimestamp(toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
-        SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
-    )), 'UTC'))),
-    (SELECT toInt64(toUnixTimestamp(toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')))
-        FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from')))"""
-#: Where versions matter it says FINAL: elsewhere the first minute of a table is read from its parts, not from its rows.
-#: Whole days with hours of nodes or jobs. What minutes change they change in the hours of jobs and nodes as well, which get a new version.
-_DAYS: Final = """
-WITH <kept from> AS kept_from_s
-SELECT d.day_s AS day_s, d.hours AS hours, kept_from_s, d.stamp AS stamp, k.is_kept AS is_kept,
-    d.job_hours AS job_hours, d.job_stamp AS job_stamp, j.has_jobs AS has_jobs
-FROM
-(
-    SELECT day_s, countIf(of = 1) AS hours, countIf(of = 2) AS job_hours,
-        toInt64(sum(cityHash64(of, name, number, at, version))) AS stamp,
-        toInt64(sumIf(cityHash64(of, name, number, at, version), of = 2)) AS job_stamp
-    FROM
-    (
-        SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, 1 AS of, node AS name, 0 AS number, toUnixTimestamp(hour) AS at, version
-        FROM node_hours FINAL WHERE {hours}
-        UNION ALL
-        SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), 2, job_id, attempt, toUnixTimestamp(hour), version FROM job_hours FINAL WHERE {hours}
-        UNION ALL
-        SELECT toInt64(toUnixTimestamp(toStartOfDay(minute, 'UTC'))), 3, concat(node, ' ', gpu), 0, toUnixTimestamp(minute), version
-        FROM unattributed_minutes FINAL WHERE {minutes}
-    )
-    GROUP BY day_s HAVING hours > 0 OR job_hours > 0
-) AS d
-LEFT ANY JOIN (SELECT toInt64(toUnixTimestamp(hour)) AS day_s, stamp, 1 AS is_kept FROM balance_hours WHERE node = '') AS k
-    ON k.day_s = d.day_s AND k.stamp = d.stamp
-LEFT ANY JOIN (SELECT toInt64(toUnixTimestamp(day)) AS day_s, stamp, 1 AS has_jobs FROM job_days WHERE job_id = '') AS j
-    ON j.day_s = d.day_s AND j.stamp = d.job_stamp
-ORDER BY day_s
-SETTINGS final = 0""".replace("<kept from>", _KEPT_FROM)
+#: As the view has them; a span of whole days prunes what it reads.
+_DAYS: Final = """SELECT toUnixTimestamp(toDateTime(day, 'UTC')) AS day_s, hours, toUnixTimestamp(kept_from) AS kept_from_s, stamp, is_kept, job_hours, job_stamp, has_jobs
+FROM balance_days<where> ORDER BY day_s"""
 
 
 class Day(NamedTuple):
@@ -96,18 +63,16 @@ def kept_table() -> str:
 
 def days_sql(span: HourSpan) -> tuple[str, Parameters]:
     """The statement for the days that a span touches, of which minutes are kept: as `days_of` reads them."""
+    bounds: list[str] = []
     parameters: Parameters = {}
-    begin_ms, end_ms = span.begin_ms, span.end_ms
-    whole = HourSpan(
-        None if begin_ms is None else begin_ms // DAY_MS * DAY_MS,
-        None if end_ms is None else -(-end_ms // DAY_MS) * DAY_MS,
-    )
-    since = "{time} >= toDateTime(kept_from_s, 'UTC')"
-    where = {
-        name: " AND ".join([since.format(time=time), *between(whole, time, parameters)])
-        for name, time in (("hours", "hour"), ("minutes", "minute"))
-    }
-    return _DAYS.format(**where), parameters
+    if span.begin_ms is not None:
+        bounds.append("day >= toDate(toDateTime({first_s:Int64}, 'UTC'))")
+        parameters["first_s"] = span.begin_ms // 1_000
+    if span.end_ms is not None:
+        bounds.append("day <= toDate(toDateTime({last_s:Int64}, 'UTC'))")
+        parameters["last_s"] = (span.end_ms - 1) // 1_000
+    where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+    return _DAYS.replace("<where>", where), parameters
 
 
 def days_of(rows: Iterable[Sequence[object]]) -> KeptDays:

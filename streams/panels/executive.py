@@ -209,7 +209,7 @@ FROM
     GROUP BY hour, cluster, gpu_type, instance_type
     UNION ALL
     SELECT {bucket("hour", _STEP_S)}, toFloat64(sum(node_cost_usd)), toFloat64(sum(idle_cost_usd)), 0, 0
-    FROM node_hour_balance
+    FROM netted_hours
     WHERE {IN_HOURS} AND {is_short(_BALANCE_S)}
     GROUP BY hour
 )

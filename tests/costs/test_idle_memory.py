@@ -23,12 +23,15 @@ from sinks.target import query_source
 from streams.cli import chargeback, costs, idle
 from streams.cli.main import build
 from streams.cli.reading import Reader
+from streams.worker.storing.balances import keep_settled
 from tests.sinks.rows import instant, row
 from tests.sinks.stores import embedded
 
 NODES, DAYS = 150, 31
 HOURS = 24 * DAYS
 FIRST = instant("2026-05-01 00:00")
+#: All rows of a view.
+ROWS = "SELECT count(), sum(cityHash64(toString(tuple(*)))) FROM {}"
 ONE_STATEMENT = "SELECT cluster, sum(idle_cost_usd) FROM node_hour_balance GROUP BY cluster"
 
 
@@ -68,13 +71,18 @@ def fill(store: ClickHouseStore) -> None:
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryPool]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
     with embedded(tmp_path_factory.mktemp("idle") / "meter") as store:
         fill(store)
-        # A machine that is busy needs more than 30 s.
-        pool = QueryPool(query_source(store.target), QueryLimits(time_ms=600_000))
-        yield pool
-        pool.close()
+        yield store
+
+
+@pytest.fixture(scope="module")
+def pool(store: ClickHouseStore) -> Iterator[QueryPool]:
+    # A machine that is busy needs more than 30 s.
+    pool = QueryPool(query_source(store.target), QueryLimits(time_ms=600_000))
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
@@ -123,3 +131,17 @@ def test_chargeback_of_a_month_of_150_nodes(ask: Callable[..., str]) -> None:
     header, *rows = ask("chargeback", "--month", "2026-05", "--format", "csv").splitlines()
     at = header.split(",").index("idle_usd")
     assert sum(Decimal(row.split(",")[at]) for row in rows) == 83_700
+
+
+def test_views_of_days_that_are_kept_ready(pool: QueryPool, store: ClickHouseStore) -> None:
+    """The last test: no day is kept ready for those above."""
+    views = ("node_hour_balance", "idle_hours", "m3_unallocated_ratio", "forgotten_nodes", "right_sizing")
+    for view in views[:3]:
+        with pytest.raises(QueryFailed, match="128 MiB of memory"):
+            Pooled(pool).ask(ROWS.format(view), {})
+    # Without a limit.
+    before = {view: list(store.ask(ROWS.format(view), {}).rows()) for view in views}
+    keep_settled(store)
+    after = {view: list(Pooled(pool).ask(ROWS.format(view), {}).rows()) for view in views}
+    assert after == before
+    assert before["node_hour_balance"][0][0] == NODES * HOURS

@@ -30,6 +30,7 @@ FIRST = instant("2026-04-29 00:00")
 DAYS, NODES = 5, 3
 DAY_S, DAY_MS = 86_400, 86_400_000
 ALL = HourSpan(None, None)
+VIEWS = ("node_hour_balance", "idle_hours", "forgotten_nodes", "m3_unallocated_ratio", "right_sizing")
 
 
 def fill(store: ClickHouseStore) -> None:
@@ -98,6 +99,11 @@ def idle_usd(store: ClickHouseStore) -> Decimal:
     return Decimal(str(row[0]))
 
 
+def views(store: ClickHouseStore) -> dict[str, list[Any]]:
+    """All rows of the views that read what is kept ready."""
+    return {name: list(store.ask(f"SELECT * FROM {name} ORDER BY ALL", {}).rows()) for name in VIEWS}
+
+
 def statements(store: ClickHouseStore) -> list[str]:
     """What is asked for idle time by team."""
     asked: list[str] = []
@@ -111,8 +117,9 @@ def statements(store: ClickHouseStore) -> list[str]:
 
 
 def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
-    before = answers(store)
+    before, rows_before = answers(store), views(store)
     assert all(before)
+    assert {row[-1] for row in rows_before["node_hour_balance"]} == {0, 1}  # some are overcommitted
     days = ended_days(store)
     assert [day.begin_s for day in days] == [int(FIRST.timestamp()) + DAY_S * day for day in range(DAYS - 1)]
     for day in days:
@@ -124,6 +131,9 @@ def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
     assert NETTED in netted
     assert "balance_hours" not in netted
     assert answers(store) == before
+    assert views(store) == rows_before
+    store.delete(BALANCE_HOURS, [Condition("node", "=", "n1")])
+    assert views(store) != rows_before  # so what is kept was read
 
 
 def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) -> None:
@@ -141,10 +151,14 @@ def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) 
     assert len(statements(store)) == 4
     found = answered(idle_nodes.cells(("cluster",), Period.all, ALL), store.ask).rows
     assert sum(row[4] for row in found) == idle_usd(store)
-    changed = answers(store)
+    changed, rows_changed = answers(store), views(store)
+    assert rows_changed["node_hour_balance"] == list(
+        store.ask(f"SELECT * FROM {NETTED} ORDER BY ALL", {}).rows()
+    )
     keep_settled(store)
     assert all(day.is_kept for day in ended_days(store))
     assert answers(store) == changed
+    assert views(store) == rows_changed
     stamps = store.ask(
         "SELECT toDate(hour) AS day, uniqExact(stamp) AS stamps FROM balance_hours GROUP BY day", {}
     )

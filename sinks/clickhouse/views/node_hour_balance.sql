@@ -1,83 +1,62 @@
--- The same by hour, each the sum of its minutes, with the dimensions of `node_hours`. `used_gpu_milli_ms` is the GPU-time
--- that jobs pay for, `unattributed_gpu_ms` the productive time of samples without a job, `unattributed_cost_usd` what that
--- is of the idle cost: a part of it, not more beside it. It has the hours of which minutes are kept. A query needs up to
--- 3.4 KiB of memory for each node and hour that it reads, so that 128 MiB are enough for 38,000 of them, say 50 nodes and a
--- month: of more, ask for a shorter time (`hour >=`), or raise [`query.max_memory_bytes`](settings.md). `trainfare idle`,
--- `costs --metric m3` and `chargeback`, and `GET /api/v1/costs`, ask for whole days at a time and add these up, exactly:
--- what they need does not grow with the time, and is enough for 1,500 nodes. Days that have ended they read from
--- [`balance_hours`](tables.md#balance_hours).
+-- `node_balance` by hour, each the sum of its minutes, with the dimensions of `node_hours`. `used_gpu_milli_ms` is the
+-- GPU-time that jobs pay for, `unattributed_gpu_ms` the productive time of samples without a job, `unattributed_cost_usd`
+-- what that is of the idle cost: a part of it, not more beside it. It has the hours of which minutes are kept. Days that
+-- have ended are read as they are [kept ready](tables.md#balance_hours), the others, of which the newest is always one, as
+-- [`netted_hours`](#netted_hours) has them, in the memory that it says: a store that no worker has served keeps no day
+-- ready. `trainfare idle`, `costs --metric m3` and `chargeback`, and `GET /api/v1/costs`, ask for whole days at a time and
+-- add these up, exactly: what they need does not grow with the time, and is enough for 1,500 nodes.
 
--- What was used without a job is the share of the node's GPU-time that samples without a job call productive, at what the
--- node cost then, and never more than was idle. Sixty sums of nano-dollars take a fifth of the memory that a group for each
--- minute would. An hour beyond what 64 bits of them hold (9 billion dollars) is netted as a whole.
--- PREWHERE names columns of the key, which versions of a row share, so fewer rows are read for FINAL.
+-- That a day is not among others would prune nothing, so the days to net are said one by one; and their first as well, which
+-- goes on to the hours that are joined.
 
 SELECT
-    s.hour AS hour,
-    s.node AS node,
-    h.team AS team,
-    h.cloud AS cloud,
-    h.region AS region,
-    h.zone AS zone,
-    h.cluster AS cluster,
-    h.account AS account,
-    h.instance_type AS instance_type,
-    h.gpu_type AS gpu_type,
-    h.purchase AS purchase,
-    h.paid_ms AS paid_ms,
-    h.gpu_milli_ms AS gpu_milli_ms,
-    h.unpriced_gpu_milli_ms AS unpriced_gpu_milli_ms,
-    s.used_gpu_milli_ms AS used_gpu_milli_ms,
-    s.unattributed_gpu_ms AS unattributed_gpu_ms,
-    s.node_cost AS node_cost_usd,
-    s.job_cost AS job_cost_usd,
-    s.idle_cost AS idle_cost_usd,
-    if(h.gpu_milli_ms = 0, toDecimal128(0, 9), least(
-        s.idle_cost,
-        toDecimal128(CAST(intDiv(CAST(s.node_cost * 1000000000 AS Int256) * s.unattributed_gpu_ms * 1000,
-                                 toInt256(greatest(h.gpu_milli_ms, 1))) AS Int128), 0)
-            * toDecimal128('0.000000001', 9))) AS unattributed_cost_usd,
-    s.job_cost + s.idle_cost - s.node_cost AS overcommitted_cost_usd,
-    2000000000 * (s.job_cost + s.idle_cost - s.node_cost) > toInt64(s.lines) AS overcommitted
-FROM
-(
-    SELECT
-        toStartOfHour(p.minute) AS hour,
-        p.node AS node,
-        sum(p.node_cost) AS node_cost,
-        sum(p.job_cost) AS job_cost,
-        sumResample(0, 60, 1)(reinterpretAsInt64(p.node_cost) - reinterpretAsInt64(p.job_cost), toMinute(p.minute)) AS nets_nano,
-        if(node_cost + job_cost < 9000000000,
-            toDecimal128(arraySum(arrayFilter(net_nano -> net_nano > 0, nets_nano)), 0) * toDecimal128('0.000000001', 9),
-            greatest(node_cost - job_cost, toDecimal128(0, 9))) AS idle_cost,
-        sum(p.used_gpu) AS used_gpu_milli_ms,
-        sum(p.unattributed_ms) AS unattributed_gpu_ms,
-        sum(p.line) AS lines
-    FROM
-    (
-        SELECT minute, node, cost_usd AS node_cost, toDecimal64(0, 9) AS job_cost, toInt128(0) AS used_gpu, toInt64(0) AS unattributed_ms,
-            toUInt64(1) AS line
-        FROM node_minutes FINAL
-        WHERE quantity != 0
-        UNION ALL
-        SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(quantity), toInt64(0), toUInt64(1)
-        FROM job_minutes FINAL
-        PREWHERE component = 'gpu'
-        WHERE quantity != 0
-            AND node IN (SELECT node FROM known_nodes WHERE has_gpus)
-        UNION ALL
-        SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
-        FROM job_minutes FINAL
-        PREWHERE component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
-        WHERE quantity != 0
-            AND (minute, node) IN (
-                SELECT minute, node FROM node_minutes FINAL PREWHERE unit = 'instance_milli_ms' AND sku != '' WHERE quantity != 0)
-        UNION ALL
-        SELECT minute, node, toDecimal64(0, 9), toDecimal64(0, 9), toInt128(0), productive_ms, toUInt64(0)
-        FROM unattributed_minutes FINAL
-        WHERE productive_ms != 0 AND node IN (SELECT node FROM known_nodes)
-    ) AS p
-    WHERE toYYYYMM(hour) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
-    GROUP BY hour, node
-) AS s
-LEFT ANY JOIN (SELECT * FROM node_hours FINAL) AS h ON h.node = s.node AND h.hour = s.hour
+    b.hour AS hour,
+    b.node AS node,
+    b.team AS team,
+    b.cloud AS cloud,
+    b.region AS region,
+    b.zone AS zone,
+    b.cluster AS cluster,
+    b.account AS account,
+    b.instance_type AS instance_type,
+    b.gpu_type AS gpu_type,
+    b.purchase AS purchase,
+    b.paid_ms AS paid_ms,
+    b.gpu_milli_ms AS gpu_milli_ms,
+    b.unpriced_gpu_milli_ms AS unpriced_gpu_milli_ms,
+    toInt128(b.used_gpu_milli_ms) AS used_gpu_milli_ms,
+    b.unattributed_gpu_ms AS unattributed_gpu_ms,
+    b.node_cost_usd AS node_cost_usd,
+    b.job_cost_usd AS job_cost_usd,
+    b.idle_cost_usd AS idle_cost_usd,
+    b.unattributed_cost_usd AS unattributed_cost_usd,
+    b.overcommitted_cost_usd AS overcommitted_cost_usd,
+    b.overcommitted AS overcommitted
+FROM balance_hours AS b FINAL
+WHERE b.node != '' AND (toDate(b.hour), b.stamp) IN (SELECT day, stamp FROM balance_days WHERE is_kept)
+UNION ALL
+SELECT
+    n.hour AS hour,
+    n.node AS node,
+    n.team AS team,
+    n.cloud AS cloud,
+    n.region AS region,
+    n.zone AS zone,
+    n.cluster AS cluster,
+    n.account AS account,
+    n.instance_type AS instance_type,
+    n.gpu_type AS gpu_type,
+    n.purchase AS purchase,
+    n.paid_ms AS paid_ms,
+    n.gpu_milli_ms AS gpu_milli_ms,
+    n.unpriced_gpu_milli_ms AS unpriced_gpu_milli_ms,
+    n.used_gpu_milli_ms AS used_gpu_milli_ms,
+    n.unattributed_gpu_ms AS unattributed_gpu_ms,
+    n.node_cost_usd AS node_cost_usd,
+    n.job_cost_usd AS job_cost_usd,
+    n.idle_cost_usd AS idle_cost_usd,
+    n.unattributed_cost_usd AS unattributed_cost_usd,
+    n.overcommitted_cost_usd AS overcommitted_cost_usd,
+    n.overcommitted AS overcommitted
+FROM netted_hours AS n
+WHERE toDate(n.hour) IN (SELECT day FROM netted_days) AND n.hour >= (SELECT toDateTime(min(day), 'UTC') FROM netted_days)

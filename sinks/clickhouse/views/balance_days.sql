@@ -1,0 +1,51 @@
+-- Days (UTC) with hours of nodes or jobs of which minutes are kept, and which of them are kept ready: `is_kept` in
+-- [`balance_hours`](tables.md#balance_hours), `has_jobs` in [`job_days`](bill_tables.md#job_days). A stamp is a hash of
+-- the versions of all rows that the day is made from, and no longer that of what is kept once one of them is newer.
+
+-- Where versions matter it says FINAL: the first minute of a table is read from its parts, not from its rows. What minutes
+-- change they change in the hours of jobs and nodes as well, which get a new version. One more, for each hour has `overcommitted`.
+
+SELECT
+    d.day AS day,
+    d.hours AS hours,
+    d.stamp AS stamp,
+    k.is_kept AS is_kept,
+    d.job_hours AS job_hours,
+    d.job_stamp AS job_stamp,
+    j.has_jobs AS has_jobs,
+    d.kept_from AS kept_from
+FROM
+(
+    WITH greatest(
+        toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
+            SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
+        )), 'UTC'),
+        (SELECT toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')
+            FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from'))) AS first_kept
+    SELECT
+        day,
+        countIf(of = 1) AS hours,
+        countIf(of = 2) AS job_hours,
+        toInt64(1 + sum(cityHash64(of, name, number, at, version))) AS stamp,
+        toInt64(sumIf(cityHash64(of, name, number, at, version), of = 2)) AS job_stamp,
+        assumeNotNull(first_kept) AS kept_from
+    FROM
+    (
+        SELECT toDate(hour) AS day, 1 AS of, node AS name, 0 AS number, toUnixTimestamp(hour) AS at, version
+        FROM node_hours FINAL
+        WHERE hour >= first_kept
+        UNION ALL
+        SELECT toDate(hour), 2, job_id, attempt, toUnixTimestamp(hour), version
+        FROM job_hours FINAL
+        WHERE hour >= first_kept
+        UNION ALL
+        SELECT toDate(minute), 3, concat(node, ' ', gpu), 0, toUnixTimestamp(minute), version
+        FROM unattributed_minutes FINAL
+        WHERE minute >= first_kept
+    )
+    GROUP BY day
+    HAVING hours > 0 OR job_hours > 0
+) AS d
+LEFT ANY JOIN (SELECT toDate(hour) AS day, stamp, 1 AS is_kept FROM balance_hours WHERE node = '') AS k ON k.day = d.day AND k.stamp = d.stamp
+LEFT ANY JOIN (SELECT toDate(day) AS day, stamp, 1 AS has_jobs FROM job_days WHERE job_id = '') AS j ON j.day = d.day AND j.stamp = d.job_stamp
+SETTINGS final = 0

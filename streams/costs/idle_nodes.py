@@ -5,10 +5,10 @@ Every text in its SQL is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
+from schemas.durations import DAY_MS
 from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
 from streams.costs.cell_starts import CellStarts, cell_starts
@@ -26,8 +26,8 @@ MONEY: Final = (
 ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
 SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
-#: All hours of the days that begin in the span.
-DAYS_OF_SPAN: Final = SPAN.replace("hour", "toStartOfDay(b.hour, 'UTC')")
+#: The day of an hour begins in the span.
+_DAY_BEGINS: Final = SPAN.replace("hour", "toStartOfDay(hour, 'UTC')")
 NODES: Final = "SELECT count() AS hours FROM node_hours"
 #: Jobs with at least one sampled GPU-hour in a span and a productive share under one half, as the view `right_sizing` has them of all time.
 HOLLOW_JOBS: Final = f"""
@@ -36,24 +36,34 @@ HOLLOW_JOBS: Final = f"""
     FROM (SELECT * FROM job_hours FINAL WHERE {USERS_JOBS} AND {SPAN})
     GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
 """
-#: As the view `forgotten_nodes` has them.
-_FORGOTTEN: Final = """
-    SELECT toDate(b.hour) AS day, b.node AS node, argMax(b.team, b.hour) AS team, argMax(b.gpu_type, b.hour) AS gpu_type,
-        argMax(b.instance_type, b.hour) AS instance_type, sum(b.node_cost_usd) AS node_cost_usd
-    FROM <hours> AS b WHERE <span>
-    GROUP BY day, node
-    HAVING sum(b.paid_ms) = 86400000 AND min(b.gpu_milli_ms) > 0 AND sum(b.used_gpu_milli_ms) = 0 AND sum(b.unattributed_gpu_ms) = 0
-""".replace("<span>", DAYS_OF_SPAN)
-#: Findings of single days, and those of the whole span.
+_NODE_TYPE: Final = "node_type"
+#: Findings of single days, and what GPU-time kinds of nodes had and jobs paid for: netting a day takes most of the time, so all are made of one scan.
+#: A node is forgotten as the view `forgotten_nodes` has it, by all hours of the days that begin in the span.
 _FINDINGS_OF_DAYS: Final = f"""
-SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
-       concat('nothing ran on it; ', instance_type, ' ', gpu_type) AS detail
-FROM ({_FORGOTTEN})
-UNION ALL
-SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
-       concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
-FROM <hours> AS b WHERE {SPAN}
-GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
+SELECT
+    multiIf(grouping(kind) = 0, '{_NODE_TYPE}', grouping(team) = 0, 'unattributed_use', 'forgotten_node') AS finding,
+    toString(day) AS period,
+    if(finding = '{_NODE_TYPE}', kind, node) AS subject,
+    if(finding = 'forgotten_node', argMaxIf(b.team, b.hour, b.of_day), team) AS whose,
+    multiIf(finding = 'forgotten_node', sumIf(b.node_cost_usd, b.of_day), finding = 'unattributed_use', sumIf(b.unattributed_cost_usd, b.of_span),
+        sumIf(b.node_cost_usd, b.of_span)) AS cost_usd,
+    if(finding = 'forgotten_node',
+        concat('nothing ran on it; ', argMaxIf(b.instance_type, b.hour, b.of_day), ' ', argMaxIf(b.gpu_type, b.hour, b.of_day)),
+        concat(toString(round(sumIf(b.unattributed_gpu_ms, b.of_span) / 3600000, 3)), ' GPU-hours of work without a job')) AS detail,
+    sumIf(b.used_gpu_milli_ms, b.of_span) AS used,
+    sumIf(toInt128(b.gpu_milli_ms), b.of_span) AS held
+FROM
+(
+    SELECT *, toDate(hour) AS day, if(instance_type = '', gpu_type, instance_type) AS kind, {SPAN} AS of_span, {_DAY_BEGINS} AS of_day
+    FROM <hours>
+    WHERE hour >= fromUnixTimestamp64Milli({{from:Int64}}, 'UTC') AND hour < fromUnixTimestamp64Milli({{days_to:Int64}}, 'UTC')
+) AS b
+GROUP BY GROUPING SETS ((day, node), (day, node, team), (kind))
+HAVING multiIf(
+    finding = 'forgotten_node', sumIf(b.paid_ms, b.of_day) = 86400000 AND minIf(b.gpu_milli_ms, b.of_day) > 0
+        AND sumIf(b.used_gpu_milli_ms, b.of_day) = 0 AND sumIf(b.unattributed_gpu_ms, b.of_day) = 0,
+    finding = 'unattributed_use', cost_usd > 0,
+    1)
 """
 _FINDINGS_OF_SPAN: Final = f"""
 SELECT 'provisioning_burst' AS finding, toString(hour) AS period, instance_type AS name, '' AS team, NULL AS cost_usd,
@@ -65,12 +75,6 @@ SELECT 'job_under_half', 'all', h.job_id, any(j.team), h.gpu_cost_usd,
 FROM ({HOLLOW_JOBS}) AS h
 LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
 GROUP BY ALL
-"""
-#: Of kinds of nodes: the GPU-time that jobs paid for, and that the nodes had. By days: `right_sizing` reads all hours at once.
-_TYPES_OF_DAYS: Final = f"""
-SELECT if(instance_type = '', gpu_type, instance_type) AS name, sum(used_gpu_milli_ms) AS used, sum(toInt128(gpu_milli_ms)) AS held,
-       sum(node_cost_usd) AS cost_usd
-FROM <hours> AS b WHERE {SPAN} GROUP BY name
 """
 
 
@@ -108,19 +112,24 @@ def cells(
 def findings(span: HourSpan, limit: int = ALL_ROWS, known: KeptDays | None = None) -> Steps[MetricRows]:
     """Ask what to look at, the dearest first; `known` are the days of the span, if the caller has them."""
     days = known or (yield from days_in(span))
-    found = yield from in_parts(span, days, _of_hours(_FINDINGS_OF_DAYS))
-    rows = found.rows
+    found = yield from in_parts(span, days, _findings_of_days)
+    rows, types = [], []
+    for *row, used, held in found.rows:
+        if row[0] == _NODE_TYPE:
+            types.append((row[2], used, held, row[4]))
+        else:
+            rows.append(tuple(row))
     rows += (yield _FINDINGS_OF_SPAN, bounds_of(span)).rows()
-    types = yield from in_parts(span, days, _of_hours(_TYPES_OF_DAYS))
-    rows += [_half_full(*each) for each in added(types.rows, 1) if 0 < each[2] >= 2 * each[1]]
+    rows += [_half_full(*each) for each in added(types, 1) if 0 < each[2] >= 2 * each[1]]
     # The greatest cost first; what has none comes last.
-    rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
-    return MetricRows(found.names, rows[:limit])
+    rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:4]))
+    return MetricRows(("finding", "period", "name", "team", "cost_usd", "detail"), rows[:limit])
 
 
-def _of_hours(sql: str) -> Callable[[HourSpan, str], Statement]:
-    """The statement with the table of hours in its place."""
-    return lambda part, source: (sql.replace("<hours>", source), bounds_of(part))
+def _findings_of_days(part: HourSpan, source: str) -> Statement:
+    bounds = bounds_of(part)
+    days_to = -(-(part.end_ms or ALWAYS_MS) // DAY_MS) * DAY_MS
+    return _FINDINGS_OF_DAYS.replace("<hours>", source), {**bounds, "days_to": days_to}
 
 
 def _half_full(name: str, used: int, held: int, cost_usd: Decimal) -> Row:

@@ -136,6 +136,19 @@ def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
     assert views(store) != rows_before  # so what is kept was read
 
 
+def test_what_to_look_at_nets_a_day_once(store: ClickHouseStore) -> None:
+    keep_settled(store)
+    asked: list[str] = []
+
+    def ask(sql: str, parameters: Any) -> Any:
+        asked.append(sql)
+        return store.ask(sql, parameters)
+
+    found = answered(idle_nodes.findings(ALL), ask).rows
+    assert {row[0] for row in found} >= {"unattributed_use"}
+    assert "".join(asked).count(NETTED) == 1
+
+
 def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) -> None:
     keep_settled(store)
     late = FIRST + timedelta(days=1, hours=1)

@@ -19,7 +19,7 @@ KEPT_HOURS_MAX: Final = 240_000
 _EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
 #: As the view has them; a span of whole days prunes what it reads.
 _DAYS: Final = """SELECT toUnixTimestamp(toDateTime(day, 'UTC')) AS day_s, hours, toUnixTimestamp(kept_from) AS kept_from_s, stamp, is_kept, job_hours, job_stamp, has_jobs
-FROM balance_days<where> ORDER BY day_s"""
+FROM balance_days<where> ORDER BY day_s SETTINGS final = 0"""
 
 
 class Day(NamedTuple):

@@ -196,6 +196,8 @@ def test_m1_by_job_and_by_cluster(meter: ClickHouseStore) -> None:
         "usd_per_hour": 22.0,
         "infra_usd_per_hour": 22.0,
         "untimed_cost_usd": Decimal(0),
+        "compliance_cost_usd": Decimal(0),
+        "compliance_usd_per_hour": 0.0,
     }
     # Cluster c1: a/1 (7.00, 1 h) and b/1 (22.00, 1 h).
     by_cluster = at(meter, "m1_cost_per_wall_clock_hour", "cluster", "c1")
@@ -334,6 +336,7 @@ def test_chargeback(meter: ClickHouseStore) -> None:
         "license_cost_usd": Decimal("0.125"),
         "labor_cost_usd": Decimal("0.125"),
         "overhead_cost_usd": Decimal("1"),
+        "compliance_cost_usd": Decimal(0),
         "lost_cost_usd": Decimal("7"),
     }
     assert dicts(meter, "SELECT sum(cost_usd) AS usd FROM chargeback") == [{"usd": Decimal(34)}]

@@ -2,8 +2,9 @@
 -- [`balance_hours`](tables.md#balance_hours), `has_jobs` in [`job_days`](bill_tables.md#job_days). A stamp is a hash of
 -- the versions of all rows that the day is made from, and no longer that of what is kept once one of them is newer.
 
--- Where versions matter it says FINAL: the first minute of a table is read from its parts, not from its rows. What minutes
--- change they change in the hours of jobs and nodes as well, which get a new version. One more, for each hour has `overcommitted`.
+-- The first minute is looked for up to the oldest day that is kept ready: a session that reads current rows alone would read
+-- all of them for it. Where versions matter it says FINAL. What minutes change they change in the hours of jobs and nodes as
+-- well, which get a new version. A stamp is one more than the sum: hours that were kept without `overcommitted` have another.
 
 SELECT
     d.day AS day,
@@ -18,7 +19,11 @@ FROM
 (
     WITH greatest(
         toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
-            SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
+            SELECT min(minute) AS first FROM node_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
+            UNION ALL
+            SELECT min(minute) FROM job_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
+            UNION ALL
+            SELECT min(minute) FROM unattributed_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
         )), 'UTC'),
         (SELECT toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')
             FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from'))) AS first_kept
@@ -48,4 +53,3 @@ FROM
 ) AS d
 LEFT ANY JOIN (SELECT toDate(hour) AS day, stamp, 1 AS is_kept FROM balance_hours WHERE node = '') AS k ON k.day = d.day AND k.stamp = d.stamp
 LEFT ANY JOIN (SELECT toDate(day) AS day, stamp, 1 AS has_jobs FROM job_days WHERE job_id = '') AS j ON j.day = d.day AND j.stamp = d.job_stamp
-SETTINGS final = 0

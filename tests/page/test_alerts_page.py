@@ -277,6 +277,11 @@ def test_faults_are_said_where_they_are(board: Board, script: Script, alerts: li
     page.goto(f"{page.url.partition('#')[0]}#/alerts/{NIGHT}")
     expect(page.locator("#page .notice", has_text="its state cannot be read")).to_be_visible()
     expect(page.locator(".deliveries tbody tr")).to_have_count(2)
+    # What fails is asked for again as often as all else, not with each snapshot.
+    clock = page.locator("#clock")
+    for _ in range(4):
+        expect(clock).not_to_have_text(clock.text_content() or "", timeout=15_000)
+    assert sum("/why" in url for url in watched.requests) <= 2
     page.goto(f"{page.url.partition('#')[0]}#/alerts/al_nothing")
     expect(page.locator("#page .notice").first).to_contain_text("The meter knows no alert al_nothing")
 

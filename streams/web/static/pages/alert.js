@@ -94,7 +94,7 @@ export class OneAlert {
     const at = AT[state.get("at")] ? state.get("at") : "opened";
     if (alertId === this.alertId && this.at === at) return;
     const isSame = alertId === this.alertId;
-    Object.assign(this, { alertId, at, turn: this.turn + 1, askedMs: 0, whyOf: null, asking: false });
+    Object.assign(this, { alertId, at, turn: this.turn + 1, askedMs: 0, whyOf: null, failedAt: null, asking: false });
     if (!isSame) {
       Object.assign(this, { answer: null, coursesOf: null, members: null, shown: {} });
       this.make();
@@ -165,10 +165,10 @@ export class OneAlert {
 
   async refresh() {
     const everyMs = this.answer?.alert.status === "resolved" ? OVER_MS : FIRING_MS;
-    if (this.asking || document.hidden || (Date.now() - this.askedMs < everyMs && this.whyOf === this.at)) return;
+    if (this.asking || document.hidden || (Date.now() - this.askedMs < everyMs && [this.whyOf, this.failedAt].includes(this.at))) return;
     const { turn, alertId } = this;
     this.asking = true;
-    const slow = setTimeout(() => turn === this.turn && this.tell("Reading the alert…"), SLOW_MS);
+    const slow = setTimeout(() => turn === this.turn && !this.answer && this.tell("Reading the alert…"), SLOW_MS);
     try {
       const answer = await get(`alerts/${encodeURIComponent(alertId)}`);
       if (turn !== this.turn) return;
@@ -202,6 +202,7 @@ export class OneAlert {
       } catch (trouble) {
         if (turn !== this.turn) return;
         this.shown[name] = null;
+        this.failedAt = this.at;
         host.replaceChildren(h("p", { class: "notice" }, `Could not read this: ${visible(trouble.message)}. Trying again.`));
       }
     };

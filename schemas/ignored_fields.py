@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.decode import WIRES
 from schemas.escaping import visible
 from schemas.event_pages import fields_page
@@ -50,7 +51,7 @@ class IgnoredFields:
         """Yield a sentence for each field, the most frequent first."""
         most = self._records.most_common()
         for (topic, name), count in most[:_SHOWN]:
-            records = "1 record" if count == 1 else f"{count:,} records"
+            records = how_many(count, "record")
             effect = "; without it a price is for more than was meant" if topic == "prices" else ""
             yield (
                 f"{records} of {topic} with the field {visible(name[:_NAME_CHARACTERS])}, which is not known and was "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from schemas.counting import how_many
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.migrate import Form, Migration, elsewhere, form_of, mismatch, outdated, shipped
 from sinks.clickhouse.view_files import ViewFile, shipped_views
@@ -135,7 +136,7 @@ def _cluster(connection: ClickHouseConnection, target: Server) -> StoreCheck:
             f"the server lacks the macros {' and '.join(_MACROS)}",
             "set them on each server: the same shard for replicas of the same rows, another replica for each",
         )
-    said = f"{target.cluster}: {shards} shards, {replicas} servers"
+    said = f"{target.cluster}: {how_many(shards, 'shard')}, {how_many(replicas, 'server')}"
     if replicas == shards * 2:
         return StoreCheck(
             "cluster", f"{said}; with two replicas a shard nothing is stored while one of them is down"

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from schemas.counting import how_many
 from streams.bills.files import BillFile
 from streams.bills.limits import BYTES_MAX, MANIFEST, TEXT_ENDINGS
 from streams.errors import WrongUseError
@@ -66,7 +67,9 @@ def _archived(name: str, path: Path) -> Iterator[BillFile]:
     if any(entry.filename == _WORKBOOK for entry in entries):
         raise WrongUseError(f"{name}: is an Excel workbook; save the sheet as CSV (UTF-8)")
     if len(entries) > ENTRIES_MAX:
-        raise WrongUseError(f"{name}: has {len(entries)} entries, expected {ENTRIES_MAX} at most; split it")
+        raise WrongUseError(
+            f"{name}: has {how_many(len(entries), 'entry', 'entries')}, expected {ENTRIES_MAX} at most; split it"
+        )
     bills = sorted((entry for entry in entries if _is_bill(entry)), key=lambda entry: entry.filename)
     if not bills:
         has = ", ".join(_last(entry)[:80] for entry in entries[:_NAMES_SHOWN]) or "nothing"

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from schemas.commitment_tables import COMMITMENTS
+from schemas.counting import how_many
 from schemas.durations import HOUR_S
 from schemas.units import NANO_PER_USD, USD_LIMIT
 from streams.bills import values
@@ -67,7 +68,7 @@ def commitments_of(file: BillFile) -> list[dict[str, object]]:
         hours += length
     if hours > _HOURS_MAX:
         raise WrongUseError(
-            f"{file.name}: has {hours} hours of commitments, more than {_HOURS_MAX}; leave out those that are over"
+            f"{file.name}: has {how_many(hours, 'hour')} of commitments, more than {_HOURS_MAX}; leave out those that are over"
         )
     return [*found.values()]
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from schemas.counting import how_many
 from streams.bills.limits import BYTES_MAX, COLUMN_MAX_BYTES, LINES_MAX
 from streams.bills.lines import BillLine
 from streams.bills.reading import Reading
@@ -56,7 +57,7 @@ class ParquetLines:
                 if sum(map(_bytes_as_values, batch.columns)) > COLUMN_MAX_BYTES:
                     raise WrongUseError(
                         f"{self._name} rows from {number + 1}: more than {COLUMN_MAX_BYTES} bytes in "
-                        f"{batch.num_rows} rows; nothing of this file is loaded"
+                        f"{how_many(batch.num_rows, 'row')}; nothing of this file is loaded"
                     )
                 columns = [_values(column) for column in batch.columns]
                 for cells in zip(*columns, strict=True):

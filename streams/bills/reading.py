@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from schemas.counting import how_many
 from streams.bills.columns import USD
 from streams.bills.formats.known import FOCUS, FOCUS_TITLE, format_of
 from streams.bills.formats.record import BillFindings, flat
@@ -130,7 +131,7 @@ class Reading:
     @property
     def notes(self) -> list[str]:
         """What the reader of a loaded file should know."""
-        found = [f"{count} {said}" for said, count in sorted(self.findings.notes.items())]
+        found = [f"{how_many(count, 'line')} {said}" for said, count in sorted(self.findings.notes.items())]
         if units := self.findings.taken_back_units:
             found.append(f"covered usage and what takes its price back differ by {trimmed(of_units(units))}")
         return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
@@ -125,7 +126,9 @@ def _row(alert: dict[str, Any], name: Callable[[object], str]) -> tuple[object, 
     started_ms, resolved_ms = alert["started_ms"], alert["resolved_ms"]
     lasted = "firing" if resolved_ms is None else _span(resolved_ms - started_ms)
     members = alert["members"]
-    inside = f" ({members['alerts']} alerts of {members['jobs']} jobs)" if members else ""
+    inside = (
+        f" ({how_many(members['alerts'], 'alert')} of {how_many(members['jobs'], 'job')})" if members else ""
+    )
     about = f"{'' if alert['subject_kind'] == 'job' else alert['subject_kind'] + ' '}{alert['subject_name']}"
     fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     owner = ", ".join(filter(None, (alert["owner"], alert["team"])))

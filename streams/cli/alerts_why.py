@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
@@ -87,7 +88,7 @@ def why(
         )
     if found["records_unknown"]:
         sys.stdout.write(
-            f"\n{found['records_unknown']} records of rules or plans were stored by an older release without their settings: "
+            f"\n{how_many(found['records_unknown'], 'record of a rule or plan was', 'records of rules or plans were')} stored by an older release without their settings: "
             "where one applies, the thresholds above are the defaults. Publish them again.\n"
         )
 

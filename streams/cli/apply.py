@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from msgspec import structs
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.address_keys import AddressKeys, address_keys, has_sealed
 from streams.cli.faults import DIFFERENT
@@ -78,7 +79,7 @@ def apply(
     if check:
         _say(
             form,
-            f"{len(found.records)} controls in {found.files} files: no fault; they were not compared with what is in force",
+            f"{how_many(len(found.records), 'control')} in {how_many(found.files, 'file')}: no fault; nothing was compared with what is in force",
         )
         return
     from streams.transport.admin import check_topics, connect  # loads Kafka clients
@@ -120,7 +121,10 @@ def apply(
         for change in plan.to_publish:
             value = None if change.record is None else change.record.value
             producer.send(Topic.CONTROLS, change.key, value)
-    _say(form, f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}")
+    _say(
+        form,
+        f"{how_many(producer.acknowledged, 'record')} acknowledged by {settings.kafka.bootstrap_servers}",
+    )
 
 
 def _sealed(record: FileRecord, keys: AddressKeys) -> FileRecord:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.reasons import OUTCOMES
 from streams.cli.changes import show_changes
@@ -242,7 +243,7 @@ def _show_recount(found: RecountResult, form: OutputFormat) -> None:
     if found.unverifiable:
         some = ", ".join(found.unverifiable[:10]) + (", ..." if len(found.unverifiable) > 10 else "")
         sys.stdout.write(
-            f"the log no longer reaches back to the beginning of {len(found.unverifiable)} jobs and nodes: {visible(some)}\n"
+            f"the log no longer reaches back to the beginning of {how_many(len(found.unverifiable), 'job or node', 'jobs and nodes')}: {visible(some)}\n"
         )
     _line(
         "the ledger is what the log says" if found.ok else "THE LEDGER IS NOT WHAT THE LOG SAYS", ok=found.ok

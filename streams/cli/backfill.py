@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
@@ -222,7 +223,7 @@ def _show(result: BackfillResult, form: OutputFormat) -> None:
         write(Grid(("left out", "jobs", "nodes", "events", "names"), rows), form)
     if not result.balanced:
         raise TrainfareError(
-            f"the lines do not add up: {counts.lines} lines, but {books.records_in} metered + {counts.outside} left out or "
+            f"the lines do not add up: {how_many(counts.lines, 'line')}, but {books.records_in} metered + {counts.outside} left out or "
             "refused; please report it with the first lines of the files"
         )
 

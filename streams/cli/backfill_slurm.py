@@ -13,6 +13,7 @@ from typing import IO, Final, cast
 import msgspec
 import zstandard
 
+from schemas.counting import how_many
 from schemas.durations import DAY_MS
 from schemas.escaping import visible
 from streams.cli.files import write_new
@@ -65,7 +66,9 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
     for fault in faults[:_FAULTS_SHOWN]:
         sys.stderr.write(f"trainfare: not understood: {visible(fault)}\n")
     if len(faults) > _FAULTS_SHOWN:
-        sys.stderr.write(f"trainfare: and {len(faults) - _FAULTS_SHOWN} more records could not be read\n")
+        sys.stderr.write(
+            f"trainfare: and {how_many(len(faults) - _FAULTS_SHOWN, 'more record')} could not be read\n"
+        )
     return path
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.bills.limits import TEXT_ENDINGS
 from streams.cli.files import must_exist
@@ -298,7 +299,7 @@ def _say_loaded(each: LoadedFile) -> None:
     if not each.is_new:
         sys.stdout.write(f"{name}: loaded already, nothing changed\n")
         return
-    said = f"{name}: {each.format}, {each.lines} lines, {trimmed(each.billed_usd)} USD"
+    said = f"{name}: {each.format}, {how_many(each.lines, 'line')}, {trimmed(each.billed_usd)} USD"
     for count, what in (
         (each.corrections, "corrections"),
         (each.other_currency_lines, "in other currencies, in dollars as far as there are rates"),

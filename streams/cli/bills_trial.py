@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.bills.archives import bill_files
 from streams.bills.outcome import unpack_refusal
@@ -35,12 +36,12 @@ def show_trials(files: Sequence[Path], asked: AskedFormat) -> None:
         _show(found)
         wrong += found.faults.count
     if wrong:
-        raise WrongUseError(f"{wrong} lines cannot be read; nothing would be loaded")
+        raise WrongUseError(f"{how_many(wrong, 'line')} cannot be read; nothing would be loaded")
 
 
 def _show(found: Trial) -> None:
     sys.stdout.write(
-        f"{visible(found.name)}: {found.title or 'no lines'}, {found.lines} lines; a trial, nothing is stored\n"
+        f"{visible(found.name)}: {found.title or 'no lines'}, {how_many(found.lines, 'line')}; a trial, nothing is stored\n"
     )
     rows = [(*each[:4], trimmed(each.billed), trimmed(each.effective)) for each in found.sums]
     write(Grid(_COLUMNS, rows), OutputFormat.table)

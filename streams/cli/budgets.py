@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader
@@ -70,7 +71,7 @@ def _row(budget: Mapping[str, Any], *, bars: bool) -> list[str]:
     override = budget["override"]
     about = f"{subject['kind']} {subject['name']}".strip()
     if (budget["job_count"] or 1) > 1:
-        about = f"run of {budget['job_count']} jobs from {subject['name']} on"
+        about = f"run of {how_many(budget['job_count'], 'job')} from {subject['name']} on"
     cells = [name, about, budget["per"], f"{used['ratio']:.1%}"]
     if bars:
         cells.append(bar(used["ratio"]))

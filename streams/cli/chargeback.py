@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
@@ -238,14 +239,20 @@ def _notes(
             "and no line finds the jobs of its resource"
         )
     notes += [
-        f"{row['lines']} lines of the bill are not in USD, have no rate of their day, and are charged to nobody: {plain(row['amount'])} "
+        how_many(
+            int(row["lines"]),
+            "line of the bill is not in USD, has no rate of its day, and is charged to nobody",
+            "lines of the bill are not in USD, have no rate of their day, and are charged to nobody",
+        )
+        + f": {plain(row['amount'])} "
         f"{row['billing_currency']}; `trainfare fx load` loads rates"
         for row in bills.currencies
     ]
     notes += [f"converted: {converted_words(row)}" for row in bills.converted]
     if cost is not BillCost.billed and bills.commitments:
         notes.append(
-            f"{bills.commitments} purchases of commitments ({plain(bills.commitments_usd)} USD billed) are in --cost billed alone"
+            f"{how_many(bills.commitments, 'purchase of a commitment', 'purchases of commitments')}, of {plain(bills.commitments_usd)} USD billed: "
+            "in --cost billed alone"
         )
     if cost is not BillCost.billed and bills.billed_usd and not bills.with_amount:
         notes.append(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from schemas.counting import how_many
 from schemas.durations import DAY_MS
 from schemas.escaping import visible
 from streams.cli.output import Grid, plain, to_csv
@@ -59,7 +60,7 @@ def show_prices(records: Sequence[Mapping[str, Any]]) -> None:
     for each in records:
         sys.stdout.write(
             f"price {visible(each['sku'])}: {plain(each['used_usd'])} USD per {each['per']} are metered, by the bill it is "
-            f"{plain(each['usd'])} ({each['jobs']} jobs)\n"
+            f"{plain(each['usd'])} ({how_many(each['jobs'], 'job')})\n"
         )
     sys.stdout.write(
         "# right by the bill: save these lines, look at them, and `trainfare prices load` them\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, usd, write_summary
@@ -171,4 +172,4 @@ def _verify(store: Reader, month: str, form: OutputFormat) -> None:
         if not found.faults:
             sys.stdout.write(f"{month} is as it was closed\n")
     if found.faults:
-        raise TrainfareError(f"{month} is not as it was closed: {len(found.faults)} faults")
+        raise TrainfareError(f"{month} is not as it was closed: {how_many(len(found.faults), 'fault')}")

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
 from streams.collect.registry import COLLECTORS, check_sample, open_collector
@@ -132,7 +133,9 @@ def collect(
         )
         if once:
             published = runner.run_once()
-            sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
+            sys.stdout.write(
+                f"{how_many(published, 'event')} acknowledged by {to or settings.kafka.bootstrap_servers}\n"
+            )
             sys.stderr.write(f"{runner.account.shown(name, str(config))}\n")
             return
         if metrics:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.cli.rule_titles import title_column
@@ -34,7 +35,7 @@ def burning(snapshot: MeterView) -> str:
     burn = snapshot.burn
     dearest = sorted(snapshot.jobs, key=lambda job: -job.usd_per_hour_now)[:_TOP]
     top = ", ".join(f"{visible(job.job_id)} {dollars(job.usd_per_hour_now)}/h" for job in dearest)
-    firing = f"{burn.alerts_firing} alert{'' if burn.alerts_firing == 1 else 's'} firing"
+    firing = f"{how_many(burn.alerts_firing, 'alert')} firing"
     return (
         f"{clock(snapshot.as_of_ms)}  {dollars(burn.usd_per_hour_now)}/h  {burn.jobs_live} jobs on "
         f"{count(burn.gpus_held)} GPUs  unproductive {percent(burn.idle_gpu_ratio)}  "
@@ -75,7 +76,7 @@ def summary(found: Summary) -> Iterator[tuple[str, str]]:
     yield "burn rate", f"{dollars(found.usd_per_hour)}/h at the end"
     yield (
         "alerts",
-        f"{found.alerts}; {found.delivered} message{'' if found.delivered == 1 else 's'} delivered",
+        f"{found.alerts}; {how_many(found.delivered, 'message')} delivered",
     )
     sign = "yes" if books.balanced else "NO"
     parts = (

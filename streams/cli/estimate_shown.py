@@ -10,6 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.events import Component
 from schemas.units import COMPONENTS
@@ -207,7 +208,7 @@ def _of_preemptions(job: RanJob, found: Comparison, break_even_nano: int) -> str
     """Say what preemptions cost on the spot side, and from what on the other side is cheaper."""
     lost, most = (usd(usd_of(nano)) for nano in (_spot_side(found).lost_nano, max(break_even_nano, 0)))
     if found.ran.is_spot:
-        many = "1 preemption" if job.preemptions == 1 else f"{job.preemptions} preemptions"
+        many = how_many(job.preemptions, "preemption")
         cost = f"{many} cost {lost} USD"
     else:
         cost = f"preemptions would cost about {lost} USD"

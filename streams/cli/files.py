@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from schemas.counting import how_many
 from streams.errors import TrainfareError, WrongUseError
 from streams.frames import CutShortError, check_whole
 from streams.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
@@ -90,7 +91,7 @@ def with_parts(
         )
         if not 0 < len(parts) <= PARTS_MAX:
             raise WrongUseError(
-                f"{path}: {len(parts)} files with {', '.join(endings)}, expected 1 to {PARTS_MAX}; {wanted}"
+                f"{path}: {how_many(len(parts), 'file')} with {', '.join(endings)}, expected 1 to {PARTS_MAX}; {wanted}"
             )
         found += parts
     return found

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.bills import day_of
 from streams.cli.files import must_exist
@@ -44,7 +45,7 @@ def load(
         store.allocate_bills()
     for each in found:
         sys.stdout.write(
-            f"{visible(each.name)}: {each.rates} rates of {each.currencies} currencies, {each.first_day} to {each.last_day}; "
+            f"{visible(each.name)}: {how_many(each.rates, 'rate')} of {how_many(each.currencies, 'currency', 'currencies')}, {each.first_day} to {each.last_day}; "
             f"{each.new} new, {each.restated} restated\n"
         )
         for change in each.changes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
@@ -107,7 +108,7 @@ def _agree(played: Game, story: GameStory, whom: str, yes: bool) -> None:
 
 def _said(played: Game, story: GameStory, whom: str) -> str:
     said = (
-        f"plays {len(played.records)} events as team {played.run}: {story.about}.\n"
+        f"plays {how_many(len(played.records), 'event')} as team {played.run}: {story.about}.\n"
         f"{story.rule} should open as a {story.severity}; its messages go to {whom}, and to the receivers of all alerts (Alertmanager), if there are any.\n"
         "Then its jobs are ended, their prices set to 0 and its team silenced for 3 h. Other people's jobs are not touched.\n"
     )
@@ -178,7 +179,7 @@ class GameRun:
         due = instant(self._game.due_ms)
         patience = self._patience_ms() // MINUTE_MS
         _tell(
-            f"sending {len(left)} events; {self._story.rule} is due at {due}, and its messages up to {patience} minutes later"
+            f"sending {how_many(len(left), 'event')}; {self._story.rule} is due at {due}, and its messages up to {patience} minutes later"
         )
         if address is not None:
             self._send([self._game.receiver(self._clock.now_ms(), *address)])

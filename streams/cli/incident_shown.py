@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.counting import how_many
 from streams.cli.alerts_why import NO_RULES, figure_text
 from streams.cli.markdown import block, code, prose, table
 from streams.cli.output import plain, usd
@@ -55,7 +56,9 @@ def _happened(report: IncidentReport) -> Iterator[str]:
         f"What it says, as of {instant(max(alert['held_ms'], alert['changed_ms']))}: {prose(alert['summary'])}.",
     ]
     if report.member_count:
-        said.append(f"It tells of {report.member_count} alerts about {report.member_jobs} jobs.")
+        said.append(
+            f"It tells of {how_many(report.member_count, 'alert')} about {how_many(report.member_jobs, 'job')}."
+        )
     if report.jobs:
         whose = "Its job" if len(report.jobs) == 1 and not report.member_count else "Its jobs"
         lost = f", of which ${usd(report.lost_usd)} is lost work" if report.lost_usd else ""

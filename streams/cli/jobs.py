@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from schemas.counting import how_many
 from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.options import DataOption, UrlOption
@@ -205,7 +206,7 @@ def _show_run(run: dict[str, Any]) -> None:
 
     total, lost = usd(run["cost_usd"]), usd(run["lost_cost_usd"])
     sys.stdout.write(
-        f"\nRun {one_line(run['name'])}: {run['job_count']} jobs, ${total}, of it ${lost} lost\n"
+        f"\nRun {one_line(run['name'])}: {how_many(run['job_count'], 'job')}, ${total}, of it ${lost} lost\n"
     )
     rows = [
         (

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.bills.limits import MANIFEST
 from streams.cli.files import PARTS_MAX, with_parts
@@ -105,7 +106,7 @@ def _parts_of(path: Path) -> list[Path] | None:
     if not parts:
         return None
     if len(parts) > PARTS_MAX:
-        raise WrongUseError(f"{path}: names {len(parts)} parts, {PARTS_MAX} at most")
+        raise WrongUseError(f"{path}: names {how_many(len(parts), 'part')}, {PARTS_MAX} at most")
     for part in parts:
         if not _names(part.name) or ".." in _names(part.name):
             raise WrongUseError(f"{path}: {visible(part.name[:200])!r} is no name of a part")

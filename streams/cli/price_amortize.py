@@ -12,6 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import typer
 
+from schemas.counting import how_many
 from schemas.events import MATCH_FIELDS
 from schemas.units import NANO_PER_USD, USD_LIMIT
 from schemas.wire_types import MIN_TIME_MS
@@ -132,7 +133,7 @@ def amortize(
         _print(_Result(bought, records, schedule(bought, _MONTHS[per])), per, form)
     if out is not None:
         write_records(out, records)
-        sys.stderr.write(f"{len(records)} prices written to {out}\n")
+        sys.stderr.write(f"{how_many(len(records), 'price')} written to {out}\n")
     if publish:
         settings = settings_for()
         publish_prices(settings.kafka, records)

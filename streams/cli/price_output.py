@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.events import Component, PriceEvent
 from schemas.units import NANO_PER_USD, Per, per_text
@@ -101,9 +102,7 @@ def warn(found: Sequence[Finding], *, strict: bool) -> None:
     if len(found) > WARNINGS_SHOWN:
         sys.stderr.write(f"warning: and {len(found) - WARNINGS_SHOWN} more like these\n")
     if found and strict:
-        raise WrongUseError(
-            f"--strict: {len(found)} warning{'s' if len(found) > 1 else ''}; nothing was published"
-        )
+        raise WrongUseError(f"--strict: {how_many(len(found), 'warning')}; nothing was published")
 
 
 def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None:
@@ -117,7 +116,9 @@ def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None
     with LogProducer(kafka) as producer:
         for record in records:
             producer.send(Topic.PRICES, record.key, record.value)
-    sys.stdout.write(f"{producer.acknowledged} prices acknowledged by {kafka.bootstrap_servers}\n")
+    sys.stdout.write(
+        f"{how_many(producer.acknowledged, 'price')} acknowledged by {kafka.bootstrap_servers}\n"
+    )
 
 
 def send_prices(worker: RemoteReader, records: Sequence[PriceRecord], comment: str, where: str) -> None:
@@ -136,12 +137,12 @@ def send_prices(worker: RemoteReader, records: Sequence[PriceRecord], comment: s
         published, waits = published + int(done.get("prices", 0)), waits + int(done.get("waits", 0))
         ids += done.get("requests", [])
         skipped = "" if ids else str(done.get("second_person", skipped))
-    sys.stdout.write(f"{published} prices taken by {visible(where)}\n")
+    sys.stdout.write(f"{how_many(published, 'price')} taken by {visible(where)}\n")
     if skipped:
         sys.stderr.write(f"note: some move more than three times; {visible(skipped)}\n")
     if ids:
         sys.stdout.write(
-            f"{waits} prices move more than three times, and have no effect until another person confirms them within an hour:\n"
+            f"{how_many(waits, 'price moves', 'prices move')} more than three times: no effect until another person confirms within an hour\n"
             + "".join(f"  trainfare approve {visible(each)}\n" for each in ids)
         )
 

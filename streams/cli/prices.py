@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.counting import how_many
 from schemas.wire_types import MIN_TIME_MS
 from streams.accounts.account import metered
 from streams.cli.acting import worker_at
@@ -114,10 +115,10 @@ def load(
         sys.stderr.write(f"note: prices of GPUs alone, without a host in the catalogue: {alone}\n")
     if dry_run:
         write(price_grid(records), OutputFormat.table)
-        sys.stdout.write(f"{len(records)} prices read as {form}; nothing was published\n")
+        sys.stdout.write(f"{how_many(len(records), 'price')} read as {form}; nothing was published\n")
     elif out is not None:
         write_records(out, records)
-        sys.stderr.write(f"{len(records)} prices written to {out}\n")
+        sys.stderr.write(f"{how_many(len(records), 'price')} written to {out}\n")
     elif url is not None:
         send_prices(worker_at(None, url, settings), records, comment, url)
     else:

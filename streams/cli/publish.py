@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import msgspec
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.ignored_fields import IgnoredFields
 from schemas.wire_types import MAX_KEY_BYTES
@@ -87,7 +88,9 @@ def publish(
         sys.stderr.write(f"trainfare: {visible(said)}\n")
     for sentence in ignored.sentences():
         sys.stderr.write(f"trainfare: {sentence}\n")
-    sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+    sys.stdout.write(
+        f"{how_many(producer.acknowledged, 'event')} acknowledged by {settings.kafka.bootstrap_servers}\n"
+    )
 
 
 def _sealed(event: _Outgoing, keys: AddressKeys | None) -> _Outgoing:
@@ -141,7 +144,9 @@ def _move(data: Path, settings: Settings) -> None:
     move = MoveToKafka(data, log_name(settings.kafka, cluster_of(settings.kafka, _ANSWER_S)))
     with LogProducer(settings.kafka) as producer, progress("publishing", move.left_bytes) as advance:
         sent = move.run(producer, advance)
-    sys.stdout.write(f"{sent} events of {data} acknowledged by {settings.kafka.bootstrap_servers}\n")
+    sys.stdout.write(
+        f"{how_many(sent, 'event')} of {data} acknowledged by {settings.kafka.bootstrap_servers}\n"
+    )
 
 
 def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:

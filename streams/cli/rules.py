@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.files import must_exist, read_bounded
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
@@ -29,7 +30,7 @@ def check(file: FileArgument, form: FormatOption = OutputFormat.table) -> None:
     check_sql(file, records, settings_for())
     write(changes(records), form)
     if form is OutputFormat.table:
-        sys.stdout.write(f"{len(records)} rules in {file}: no fault\n")
+        sys.stdout.write(f"{how_many(len(records), 'rule')} in {file}: no fault\n")
 
 
 def publish(
@@ -56,7 +57,7 @@ def publish(
     for key in gone:
         sys.stdout.write(f"{key.decode()}: removed\n")
     if dry_run:
-        sys.stdout.write(f"{len(records)} rules in {file}; nothing was published\n")
+        sys.stdout.write(f"{how_many(len(records), 'rule')} in {file}; nothing was published\n")
         return
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
@@ -65,7 +66,9 @@ def publish(
             producer.send(Topic.CONTROLS, record.key, record.value)
         for key in gone:
             producer.send(Topic.CONTROLS, key, None)
-    sys.stdout.write(f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}\n")
+    sys.stdout.write(
+        f"{how_many(producer.acknowledged, 'record')} acknowledged by {settings.kafka.bootstrap_servers}\n"
+    )
 
 
 def check_sql(file: Path, records: list[RuleFileRecord], settings: Settings) -> None:

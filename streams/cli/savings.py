@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import Reader, reader_for
@@ -66,6 +67,6 @@ def _spot(store: Reader, span: HourSpan, hours: int) -> list[Row]:
     sums, unknown = spot_saved(store.records, jobs)
     if unknown:
         sys.stderr.write(
-            f"trainfare: {len(unknown)} jobs on spot cannot be priced on demand, and are left out; {unknown[0]}\n"
+            f"trainfare: {how_many(len(unknown), 'job')} on spot cannot be priced on demand: left out; {unknown[0]}\n"
         )
     return spot_rows(sums, hours)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.output import Grid, plain
 from streams.cli.reading import Reader
@@ -40,8 +41,11 @@ def with_currency(grid: Grid, rate: ShownRate) -> Grid:
 
 def converted_words(row: Mapping[str, object]) -> str:
     """What lines in another currency became, and by which rates."""
-    days = int(str(row["lines"])) - int(str(row["of_invoice"]))
-    how = [f"{row['of_invoice']} lines at the rate of their invoice"] if row["of_invoice"] else []
+    of_invoice = int(str(row["of_invoice"]))
+    days = int(str(row["lines"])) - of_invoice
+    how = [f"{how_many(of_invoice, 'line')} at the rate of their invoice"] if of_invoice else []
     if days:
-        how.append(f"{days} lines at the rate of their day ({row['first_day']} to {row['last_day']})")
+        how.append(
+            f"{how_many(days, 'line')} at the rate of their day ({row['first_day']} to {row['last_day']})"
+        )
     return f"{plain(row['amount'])} {row['billing_currency']} are {plain(row['amount_usd'])} USD: {', '.join(how)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.close import CostOption, IdleOption, ShareOption, rules_of
 from streams.cli.files import must_be_new, write_new
@@ -120,4 +121,4 @@ def _write_table(found: TeamStatement, stream: TextIO) -> None:
     ]
     write(Grid(("job", "project", "owner", "gpu_h", "charge_usd"), jobs), OutputFormat.table, stream)
     if len(own) > _JOBS_SHOWN:
-        stream.write(f"and {len(own) - _JOBS_SHOWN} more jobs: --format csv has all\n")
+        stream.write(f"and {how_many(len(own) - _JOBS_SHOWN, 'more job')}: --format csv has all\n")

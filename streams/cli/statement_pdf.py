@@ -12,6 +12,7 @@ from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any, Final
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.costs.statement import PARTS, TeamStatement, gpu_hours, in_cents
@@ -276,7 +277,12 @@ def _cut_jobs(jobs: Sequence[tuple[str, str, Decimal, Decimal]]) -> list[tuple[s
     if len(jobs) > _JOBS:
         rest = jobs[_JOBS:]
         kept.append(
-            (f"{len(rest):,} more jobs", "", _sum(each[2] for each in rest), _sum(each[3] for each in rest))
+            (
+                f"{how_many(len(rest), 'more job')}",
+                "",
+                _sum(each[2] for each in rest),
+                _sum(each[3] for each in rest),
+            )
         )
     cents = in_cents([each[3] for each in kept])
     return [
@@ -300,7 +306,7 @@ def _small_print(found: TeamStatement) -> list[str]:
         for what, rule in (("idle time", rules.idle), ("lines that no job used", rules.share_unallocated))
     ]
     bills = [
-        f"{drawn(each.file, 40)} ({drawn(each.issuer, 30)}, {each.lines:,} lines)"
+        f"{drawn(each.file, 40)} ({drawn(each.issuer, 30)}, {how_many(each.lines, 'line')})"
         for each in found.bills[:_BILLS]
     ]
     if len(found.bills) > _BILLS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.options import DataOption, require_store, settings_for
 from streams.errors import WrongUseError
 
@@ -36,7 +37,7 @@ def backup(place: PlaceArgument, data: DataOption = None) -> None:
     target = target_of(settings.clickhouse)
     where = _place(place, target)
     for part in back_up(target, where):
-        sys.stdout.write(f"{part.name}: {part.files:,} files, {part.size_bytes / _MB:,.1f} MB\n")
+        sys.stdout.write(f"{part.name}: {how_many(part.files, 'file')}, {part.size_bytes / _MB:,.1f} MB\n")
     sys.stdout.write(f"backed up {target} to {where.address}\n")
 
 
@@ -52,7 +53,7 @@ def restore_(place: PlaceArgument, data: DataOption = None) -> None:
     rows = restore(target, _place(place, target))
     ClickHouseStore(target).close()
     sys.stdout.write(
-        f"restored {rows:,} rows into {target}; workers go on from its snapshots, as far as the log has the records since\n"
+        f"restored {how_many(rows, 'row')} into {target}; workers go on from its snapshots, as far as the log has the records since\n"
     )
 
 

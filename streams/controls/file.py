@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, get_args
 
+from schemas.counting import how_many
 from schemas.events import ControlEvent
 from schemas.refusal import shown
 from schemas.validate_deeds import DEED
@@ -131,7 +132,7 @@ def _fault_of_tables(kind: str, tables: object) -> str:
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         return f"{named}: {expected}; write [[{kind}]] before each"
     if len(tables) > TABLES_AT_MOST:
-        return f"{len(tables)} tables [[{kind}]], {TABLES_AT_MOST} at most in a file"
+        return f"{how_many(len(tables), 'table')} [[{kind}]], {TABLES_AT_MOST} at most in a file"
     return ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from schemas.counting import how_many
 from streams.controls.file import TABLES_AT_MOST, TEXT_AT_MOST, FileContent, FileRecord, read_controls_file
 from streams.errors import WrongUseError
 
@@ -39,7 +40,7 @@ def read_folder(folder: Path, source: str, now_ms: int) -> Folder:
     if not files and not faults:
         raise WrongUseError(f"{folder}: no file *{_SUFFIX} below it; name a folder with files of controls")
     if len(files) > FILES_AT_MOST:
-        raise WrongUseError(f"{folder}: {len(files)} files *{_SUFFIX}, {FILES_AT_MOST} at most")
+        raise WrongUseError(f"{folder}: {how_many(len(files), 'file')} *{_SUFFIX}, {FILES_AT_MOST} at most")
     records: list[FileRecord] = []
     for file in files:
         try:

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.counting import how_many
 from schemas.durations import HOUR_MS
 from streams.costs.currency import RATE_COLUMNS, add_converted, rates_steps
 from streams.costs.day_parts import Steps
@@ -59,7 +60,7 @@ def _converted(request: CostRequest, found: CostRows) -> Steps[CostRows]:
         for start, rows in of_period.items():
             add_converted(rows, "cost_usd", rates.on(days[start]), "cost")
     missing = sum(row["rate_day"] is None for row in found.rows)
-    note = f"{missing} rows have no rate of {request.currency} of the week by their day; `trainfare fx load` loads rates"
+    note = f"{how_many(missing, 'row has', 'rows have')} no rate of {request.currency} of the week by their day; `trainfare fx load` loads rates"
     return found._replace(columns=(*found.columns, "cost", *RATE_COLUMNS), note=note if missing else "")
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from schemas.allocation_rules import AllocationRule
 from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
+from schemas.counting import how_many
 from schemas.durations import DAY_S
 from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
@@ -353,7 +354,7 @@ def _refuse_unreconciled(closing: Closing) -> None:
     if bills.currencies:
         lines = sum(int(row["lines"]) for row in bills.currencies)
         raise WrongUseError(
-            f"{closing.month}: {lines} lines of its bills have no exchange rate, so nobody is charged for them: `trainfare fx load` "
+            f"{closing.month}: {how_many(lines, 'line of its bills has', 'lines of its bills have')} no exchange rate, so nobody is charged for that: `trainfare fx load` "
             "loads rates; --unreconciled closes the month nevertheless"
         )
     if left:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from schemas.counting import how_many
 from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, days_in, in_parts
 from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
 from streams.costs.request import CostRequest, Period
@@ -45,7 +46,7 @@ def left_out_note(found: Mapping[str, object]) -> str:
         return ""
     month = f"{kept_from // 100}-{kept_from % 100:02}"
     return (
-        f"trainfare: {hours} hours of nodes before {month} are left out: the minutes of their jobs were dropped "
+        f"trainfare: {how_many(hours, 'hour')} of nodes before {month} {'is' if hours == 1 else 'are'} left out: the minutes of their jobs were dropped "
         "(meter.minutes_retention_days), so nobody knows what of them was idle\n"
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.reserved import USERS_JOBS
 from schemas.units import HOURS_PER_MONTH
 from streams.costs.day_parts import MetricRows, Row, Steps
@@ -81,7 +82,7 @@ def spot_rows(sums: Mapping[str, tuple[int, int, int]], hours: int) -> list[Row]
     rows: list[Row] = []
     for team, (saved, lost, count) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0])):
         usd = Decimal(saved).scaleb(-9)
-        said = f"{count:,} {'job' if count == 1 else 'jobs'} on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):,.2f} USD of it"
+        said = f"{how_many(count, 'job')} on spot, beside the on-demand price; preemptions cost {Decimal(lost).scaleb(-9):,.2f} USD of it"
         rows.append((SPOT, "", team, usd, per_month(usd, hours), said))
     return rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
+from schemas.counting import how_many
 from streams.costs.allocating import month_span
 from streams.costs.closing import (
     ClosedMonth,
@@ -71,7 +72,7 @@ def verified(store: MonthSource, month: str, *, is_signed: bool | None) -> Verif
     }
     if len(rows) != manifest.rows or rows_digest(rows) != manifest.rows_sha256:
         faults.append(
-            f"the charges are not those that were closed: {len(rows)} rows of {sums['charge_usd']} USD and adjustments of "
+            f"the charges are not those that were closed: {how_many(len(rows), 'row')} of {sums['charge_usd']} USD and adjustments of "
             f"{sums['adjustments_usd']} USD stand, {manifest.rows} of {manifest.charge_usd} USD and {manifest.adjustments_usd} USD were closed"
         )
     span = month_span(month)

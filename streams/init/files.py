@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from schemas.counting import how_many
 from sinks.private_files import make_private_dir, read_private, write_private
 from streams.errors import TrainfareError
 
@@ -145,7 +146,7 @@ def _change(directory: Path, file: PlannedFile, written: Mapping[str, str]) -> F
     )
     if len(diff) > _DIFF_LINES_AT_MOST:
         more = len(diff) - _DIFF_LINES_AT_MOST
-        diff = [*diff[:_DIFF_LINES_AT_MOST], f"... and {more} more lines"]
+        diff = [*diff[:_DIFF_LINES_AT_MOST], f"... and {how_many(more, 'more line')}"]
     is_ours = written.get(file.name) == _digest(found)
     return FileChange(file, FileFate.updated if is_ours else FileFate.kept, diff)
 

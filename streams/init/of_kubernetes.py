@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.clock import Clock
 from streams.collect.collector import SourceUnavailableError
@@ -77,7 +78,12 @@ def look(options: Options, clock: Clock) -> Surroundings:
     }
     where = options.url or "the cluster that this runs in"
     return Surroundings(
-        "kubernetes", f"Kubernetes at {visible(where)}, {nodes} nodes", kinds, names, tables, tuple(notes)
+        "kubernetes",
+        f"Kubernetes at {visible(where)}, {how_many(nodes, 'node')}",
+        kinds,
+        names,
+        tables,
+        tuple(notes),
     )
 
 

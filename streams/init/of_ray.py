@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.accounts.account import Account
 from streams.collect.http_source import OutsideApi, token_of
@@ -48,5 +49,5 @@ def look(options: Options, pause: Callable[[float], None] = time.sleep) -> Surro
     if not kinds:
         notes.append("no node of Ray has GPUs (`ray start --num-gpus`): nothing will be metered")
     given = {"url": options.url, **({"token_file": str(options.token_file)} if options.token_file else {})}
-    title = f"Ray at {visible(options.url)}, {len(nodes)} nodes"
+    title = f"Ray at {visible(options.url)}, {how_many(len(nodes), 'node')}"
     return Surroundings("ray", title, kinds, {}, {"ray": given}, tuple(notes))

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.slurm.command import asking
@@ -87,7 +88,7 @@ def look(run: Ask = ask) -> Surroundings:
     options |= _accounting(run, settings, notes)
     return Surroundings(
         "slurm",
-        f"{version}, cluster {visible(cluster[:80]) or 'without a name'}, {held.nodes} nodes",
+        f"{version}, cluster {visible(cluster[:80]) or 'without a name'}, {how_many(held.nodes, 'node')}",
         kinds,
         {
             "partitions": tuple(allowed(held.types_of, "partitions", notes)),

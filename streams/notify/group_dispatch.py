@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from schemas.counting import how_many
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 from streams.notify.delivery import Receiver
@@ -117,7 +118,7 @@ class GroupDispatch:
         others = len(delivery.sent) - 1
         if outcome == "delivered":
             outcome = "repeated" if delivery.is_repeat else outcome
-            detail = f"one message with {others} other{'s' if others > 1 else ''}" if others else detail
+            detail = f"one message with {how_many(others, 'other')}" if others else detail
         for number, member in enumerate(delivery.sent):
             # A repetition's attempts follow those of the message that it repeats.
             member.attempts = member.attempts + 1 if delivery.is_repeat else delivery.attempt

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
@@ -140,7 +141,9 @@ def _figures(data: JobEndedData) -> Iterator[Figure]:
     if data.expected is not None:
         yield Figure("Expected", f"{_usd(data.expected.usd_per_hour)}/h ({data.expected.ratio:.2f}x)")
     if data.kind is not None:
-        yield Figure("Median of similar jobs", f"{_usd(data.kind.median_usd)} ({data.kind.jobs} jobs)")
+        yield Figure(
+            "Median of similar jobs", f"{_usd(data.kind.median_usd)} ({how_many(data.kind.jobs, 'job')})"
+        )
     if data.cheaper is not None:
         yield Figure(f"On {data.cheaper.purchase}", _usd(data.cheaper.cost_usd))
     yield instant_figure("Ended", data.ended_ms)
@@ -148,7 +151,7 @@ def _figures(data: JobEndedData) -> Iterator[Figure]:
 
 def _digest_figures(data: DigestWeeklyData) -> Iterator[Figure]:
     """Yield the figures; names are in values only, which are escaped wherever they are shown."""
-    yield Figure("Cost", f"{_usd(data.cost_usd)} of {data.jobs} jobs")
+    yield Figure("Cost", f"{_usd(data.cost_usd)} of {how_many(data.jobs, 'job')}")
     yield Figure("Week before", f"{_usd(data.previous_usd)} ({more_or_less(_nano(data.change_usd))})")
     yield Figure("Lost", _usd(data.lost_usd))
     if data.unproductive_usd is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from schemas.counting import how_many
 from schemas.events import ControlEvent
 from streams.controls.file import TABLES_AT_MOST, parsed
 from streams.controls.table import TableError, record_of
@@ -48,7 +49,7 @@ def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
         raise WrongUseError(f"{name}: {other[:_NAME_AT_MOST]!r}: expected tables [[rule]] only")
     if len(tables) > TABLES_AT_MOST:
         raise WrongUseError(
-            f"{name}: {len(tables)} rules, {TABLES_AT_MOST} at most; match by owner, team or label instead"
+            f"{name}: {how_many(len(tables), 'rule')}, {TABLES_AT_MOST} at most; match by owner, team or label instead"
         )
     lines = located(text)
     faults: list[str] = []

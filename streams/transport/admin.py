@@ -14,6 +14,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from schemas.counting import how_many
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count, topic_config
@@ -96,7 +97,7 @@ def faults(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
             continue
         wanted = partition_count(topic, kafka.partitions)
         if topic not in SHARD_TOPICS and state.partitions != wanted:
-            found.append(f"topic {name} has {state.partitions} partitions, expected {wanted}")
+            found.append(f"topic {name} has {how_many(state.partitions, 'partition')}, expected {wanted}")
         kind = state.config.get(_TIMESTAMP_TYPE, "LogAppendTime")
         if kind != "LogAppendTime":
             found.append(f"topic {name} has {_TIMESTAMP_TYPE}={kind}, expected LogAppendTime")

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
+from schemas.counting import how_many
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
@@ -113,7 +114,8 @@ def _rights(
         yield KafkaCheck("rights", f"{lacking} on group {kafka.group_id} is not allowed", mend)
     if not count:
         yield KafkaCheck(
-            "rights", f"{len(there)} topics and group {kafka.group_id} may be used as a worker does"
+            "rights",
+            f"{how_many(len(there), 'topic')} and group {kafka.group_id} may be used as a worker does",
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from schemas.counting import how_many
 from sinks.errors import SinkBusy
 from streams.keys import OutgoingRecord
 from streams.threads import Threads
@@ -105,4 +106,4 @@ class RecordWriter:
                 )
             producer.poll(_POLL_S)
         if faults:
-            raise SinkBusy(f"Kafka has not taken {len(faults)} records: {faults[0]}")
+            raise SinkBusy(f"Kafka has not taken {how_many(len(faults), 'record')}: {faults[0]}")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
+from schemas.counting import how_many
 from streams.errors import TrainfareError
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class WholeMetadata:
         for topic, count in sorted(self._wanted.items()):
             known = len(self._client.cluster.partitions_for_topic(topic) or ())
             if known < count:
-                found.append(f"topic {topic} has {known} of {count} partitions")
+                found.append(f"topic {topic} has {known} of {how_many(count, 'partition')}")
         return ", ".join(found)
 
     async def wait(self, at_most_s: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from schemas.counting import how_many
 from schemas.decode import decode
 from schemas.events import Event
 from schemas.invalid import Invalid
@@ -83,7 +84,7 @@ def events_of(body: bytes, content_type: str, topic: str, headers: Mapping[str, 
     except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
         raise BodyError(f"expected JSON: {fault}") from None
     if len(found) > EVENTS_MAX:
-        raise BodyError(f"{len(found)} events, expected at most {EVENTS_MAX}")
+        raise BodyError(f"{how_many(len(found), 'event')}, expected at most {EVENTS_MAX}")
     return found
 
 

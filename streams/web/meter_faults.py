@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from schemas.counting import how_many
 from schemas.durations import MINUTE_MS
 from schemas.validate_sources import NOT_UNDERSTOOD
 from streams.selfcheck.audit.verdict import Verdict
@@ -121,7 +122,7 @@ def _pace(status: WorkerStatus) -> Iterator[MeterFault]:
     slow = "see that the worker and the store have room (processor, disk); more workers share the partitions"
     for topic, age_ms in sorted(status.lag_ms.items()):
         if age_ms > LAG_MS:
-            said = f"{topic}: {status.lag_records.get(topic, 0):,} records behind, the oldest of {_span(age_ms)} ago"
+            said = f"{topic}: {how_many(status.lag_records.get(topic, 0), 'record')} behind, the oldest of {_span(age_ms)} ago"
             yield _fault(f"lag {topic}", said, slow, "trouble.md#lag")
     if status.no_progress_ms > NO_PROGRESS_MS:
         said = f"a shard that is behind has metered nothing for {_span(status.no_progress_ms)}"
@@ -184,21 +185,17 @@ def _other(status: WorkerStatus) -> Iterator[MeterFault]:
         )
     for call, count in sorted(status.delivery_faults.items()):
         if count:
-            said = f"{call} failed {_plural(count, 'time')}; each is tried again"
+            said = f"{call} failed {how_many(count, 'time')}; each is tried again"
             yield _fault(
                 f"deliveries {call}", said, "see that ClickHouse answers", "trouble.md#messages-not-delivered"
             )
-
-
-def _plural(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     outcomes = stored.get("deliveries_lately") or {}
     for outcome, words in (("failed", "given up"), ("no_receiver", "without an address")):
         if count := outcomes.get(outcome, 0):
-            said = f"{_plural(count, 'message')} of the last days {words}"
+            said = f"{how_many(count, 'message')} of the last days {words}"
             yield _fault(
                 f"deliveries {outcome}",
                 said,
@@ -211,7 +208,7 @@ def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("dead_letters") or ():
         left = each["records"] - each["replayed"]
         if left and each["is_recent"]:
-            said = f"{_plural(left, 'record')} of {each['topic']} refused: {each['reason']}"
+            said = f"{how_many(left, 'record')} of {each['topic']} refused: {each['reason']}"
             yield _fault(
                 f"dead letters {each['topic']} {each['reason']}",
                 said,
@@ -223,7 +220,7 @@ def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
 def _unpriced(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("unpriced") or ():
         name = each["gpu_type"] or each["instance_type"] or each["component"]
-        said = f"{each['amount']} of {name} without a price: {_plural(each['jobs'], 'job')} of the last days"
+        said = f"{each['amount']} of {name} without a price: {how_many(each['jobs'], 'job')} of the last days"
         yield _fault(f"unpriced {each['component']}", said, each["mends"], "runbook.md#unpriced-gpu-time")
 
 
@@ -231,7 +228,7 @@ def _sources(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for account in stored.get("sources") or ():
         for each in account["entries"]:
             if each["entry_class"] == NOT_UNDERSTOOD and each["standing"]:
-                said = f"{account['name']}: {_plural(each['entries'], 'entry', 'entries')} not understood: {each['reason']}"
+                said = f"{account['name']}: {how_many(each['entries'], 'entry', 'entries')} not understood: {each['reason']}"
                 yield MeterFault(
                     f"source {account['name']}", said, each["says"], "docs/sources.md#all-sources"
                 )

@@ -42,13 +42,13 @@ def test_a_folder_is_applied_sealed_once_and_anew_by_another_key(tmp_path: Path)
         return str(controls_by_key(kafka)[b"owner/ada"].value["slack"])
 
     assert trainfare("topics", "create", env=env).code == 0
-    assert apply().startswith("1 records acknowledged")
+    assert apply().startswith("1 record acknowledged")
     assert in_force() == HOOK
-    assert apply(OLD).startswith("1 records acknowledged")
+    assert apply(OLD).startswith("1 record acknowledged")
     assert in_force() == AddressKeys(OLD).sealed("slack", HOOK)
     assert apply(OLD) == "nothing to do"
     assert "addresses in force are sealed, and this would write plain ones" in apply()
     assert in_force() == AddressKeys(OLD).sealed("slack", HOOK)
-    assert apply(NEW, OLD).startswith("1 records acknowledged")
+    assert apply(NEW, OLD).startswith("1 record acknowledged")
     assert in_force() == AddressKeys(NEW).sealed("slack", HOOK)
     assert apply(NEW) == "nothing to do"

@@ -43,9 +43,7 @@ def test_a_bill_and_rates_load_into_an_empty_directory(tmp_path: Path) -> None:
     done = trainfare(*charge, "--format", "json")
     assert done.code == 0, done.err
     assert Decimal(json.loads(done.out)["totals"]["charge_usd"]) == total_of(BILLS)
-    assert (
-        "1 lines of the bill are not in USD, have no rate of their day, and are charged to nobody" in done.err
-    )
+    assert "1 line of the bill is not in USD, has no rate of its day, and is charged to nobody" in done.err
 
     rates = tmp_path / "eurofxref-hist.csv"
     rates.write_text(HIST, encoding="utf-8")
@@ -61,7 +59,7 @@ def test_a_bill_and_rates_load_into_an_empty_directory(tmp_path: Path) -> None:
     in_dollars = Decimal("39.613580247")  # 36.0123456789 EUR at 1.1
     assert Decimal(json.loads(done.out)["totals"]["charge_usd"]) == total_of(BILLS) + in_dollars
     assert (
-        "converted: 36.012345678900000000 EUR are 39.613580247000000000 USD: 1 lines at the rate of their day "
+        "converted: 36.012345678900000000 EUR are 39.613580247000000000 USD: 1 line at the rate of their day "
         "(2026-10-02 to 2026-10-02)" in done.err
     )
 
@@ -118,7 +116,7 @@ def test_a_trial_stores_nothing_and_needs_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "meter").exists()
     wrong = written(tmp_path, EXPORTS["plain"], [BILLS[0], BILLS[1]._replace(cost="=1+1")], "wrong")
     done = trainfare("bills", "load", wrong, "--dry-run", "--data", tmp_path / "meter")
-    assert (done.code, done.one_line()) == (2, "trainfare: 1 lines cannot be read; nothing would be loaded")
+    assert (done.code, done.one_line()) == (2, "trainfare: 1 line cannot be read; nothing would be loaded")
     assert f"  WRONG {wrong} line 3: amount: '=1+1' is no number; write it as 1000.50\n" in done.out
 
 

@@ -191,8 +191,7 @@ def test_a_month_with_a_bill_sums_to_it(data: Path) -> None:
     done = asked(data, "--month", "2020-04", "--by", "team,owner", "--cost", "billed", "--format", "json")
     found = json.loads(done.out)
     assert (
-        "1 lines of the bill are not in USD, have no rate of their day, and are charged to nobody: 9."
-        in done.err
+        "1 line of the bill is not in USD, has no rate of its day, and is charged to nobody: 9." in done.err
     )
     assert "were metered without an account, on resources that no bill names" in done.err
     totals = {name: Decimal(usd) for name, usd in found["totals"].items()}

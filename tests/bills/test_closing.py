@@ -281,7 +281,7 @@ def test_what_is_not_reconciled_is_closed_only_by_will(books: Books) -> None:
     ):
         books.close("2026-05")
     books.billed("2026-05", "9", BillingCurrency="EUR")
-    with pytest.raises(WrongUseError, match="1 lines of its bills have no exchange rate"):
+    with pytest.raises(WrongUseError, match="1 line of its bills has no exchange rate"):
         books.close("2026-05")
     manifest = books.close("2026-05", is_forced=True).read()
     assert Decimal(manifest.unreconciled_usd) == 30

@@ -165,7 +165,7 @@ def test_our_own_export_can_be_loaded(data: Path, tmp_path: Path) -> None:
         assert trainfare("bills", "export", "--data", data, "--format", form, "--out", path).code == 0
         done = trainfare("bills", "load", path, "--data", data, "--replace")
         assert done.code == 0, done.err
-        assert "1 lines, 1.5 USD" in done.out
+        assert "1 line, 1.5 USD" in done.out
     trainfare("bills", "load", data.parent / "=april\x1b.csv", "--data", data)
 
 

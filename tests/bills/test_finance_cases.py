@@ -61,10 +61,8 @@ def test_a_commitment_is_charged_where_it_is_used(tmp_path: Path) -> None:
     assert rows["idle"] == Decimal("4.00000002")
     (idle,) = (row for row in found["rows"] if row["kind"] == "idle")
     assert Decimal(idle["overcommitted_cost_usd"]) == Decimal("3.99999996")
-    assert (
-        "1 lines of the bill are not in USD, have no rate of their day, and are charged to nobody: 5." in said
-    )
-    assert "1 purchases of commitments (8760." in said
+    assert "1 line of the bill is not in USD, has no rate of its day, and is charged to nobody: 5." in said
+    assert "1 purchase of a commitment, of 8760." in said
     cash, _, _ = charged(tmp_path, "oc.jsonl", "commit.csv", "--cost", "billed")
     assert cash["EC2"] == 8760
     assert cash["vision"] == bill - 6

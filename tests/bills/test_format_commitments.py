@@ -85,8 +85,8 @@ def test_savings_plans_and_reservations_of_aws(store: ClickHouseStore, tmp_path:
     (sums,) = dicts(store, SUMS)
     assert sums["billed"] == sum(Decimal(row[cost]) for row in rows)
     assert found.notes == [
-        "1 lines of the unknown type 'Gift': taken for adjustments",
-        "1 lines of type SavingsPlanNegation, which take back the price of covered usage: no charges",
+        "1 line of the unknown type 'Gift': taken for adjustments",
+        "1 line of type SavingsPlanNegation, which takes back the price of covered usage: no charge",
     ]
 
 

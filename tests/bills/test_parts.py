@@ -42,8 +42,8 @@ def test_the_parts_of_a_folder_are_one_bill(tmp_path: Path, meter: Path) -> None
     done = trainfare("bills", "load", folder, "--data", meter)
     assert done.code == 0, done.err
     assert [each.partition("/data/")[2] for each in done.out.splitlines()] == [
-        "00001.csv.gz: FOCUS, 1 lines, 1 USD",
-        "00002.CSV: FOCUS, 1 lines, 2 USD",
+        "00001.csv.gz: FOCUS, 1 line, 1 USD",
+        "00002.CSV: FOCUS, 1 line, 2 USD",
     ]
     again = trainfare("bills", "load", folder, "--data", meter)
     assert again.out.count("loaded already, nothing changed") == 2

@@ -379,5 +379,5 @@ def test_records_of_an_older_release_are_counted(tmp_path: Path) -> None:
     finally:
         store.close()
     done = trainfare("alerts", "why", "calm", "--data", data)
-    assert "1 records of rules or plans were stored by an older release" in done.out
+    assert "1 record of a rule or plan was stored by an older release" in done.out
     assert rule(why(data, "calm"), "runaway_length")["threshold"] == 168

@@ -69,7 +69,7 @@ def test_files_alone_are_checked_without_kafka(folder: Path, capsys: pytest.Capt
     main_code = run("apply", folder, "--check")
     assert main_code == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("1 controls in 1 files: no fault; they were not compared")
+    assert shown.out.startswith("1 control in 1 file: no fault; nothing was compared")
     assert shown.err == ""
     (folder / "b.toml").write_text('[[silence]]\nname = "t"\ntem = "a"\n')
     assert run("apply", folder, "--check") == 2

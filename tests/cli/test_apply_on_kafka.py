@@ -106,7 +106,7 @@ def test_a_folder_is_shown_applied_changed_and_pruned(
     assert apply("--prune", "--set", "others", "--dry-run", code=3)[-2].startswith(
         "0 to add, 2 to change, 0 to"
     )
-    assert apply("--prune")[-1].startswith("1 records acknowledged by ")
+    assert apply("--prune")[-1].startswith("1 record acknowledged by ")
     left = {key: source for key, source in OURS.items() if key != "silence/eval"}
     assert in_force(env) == {**left, "silence/page": "web"}
 

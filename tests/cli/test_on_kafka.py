@@ -124,7 +124,7 @@ def test_prices_are_published_under_their_revision(topics: dict[str, str], tmp_p
     file.write_text("sku,component,usd,per,effective_ms\nh100,gpu,2.5,gpu_hour,1700000000000\n")
     done = trainfare("prices", "load", file, env=topics)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("1 prices acknowledged")
+    assert done.out.startswith("1 price acknowledged")
     (message,) = records(topics, "prices")
     assert message.key() == b"h100@1700000000000"
 

@@ -87,7 +87,7 @@ def test_rules_are_published_shown_and_removed(env: dict[str, str], tmp_path: Pa
 
     file.write_text(RULES[: RULES.index('[[rule]]\nname = "waste"')])
     removed = ["rule/waste: removed", "rule/spikes: removed"]
-    assert publish("--prune", "--dry-run")[-3:] == [*removed, f"1 rules in {file}; nothing was published"]
+    assert publish("--prune", "--dry-run")[-3:] == [*removed, f"1 rule in {file}; nothing was published"]
     assert show() == ALL
     pruned = publish("--prune")
     assert pruned[-3:-1] == removed

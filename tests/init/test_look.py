@@ -184,7 +184,7 @@ def test_a_ray_that_has_just_started_is_asked_until_it_lists_its_node() -> None:
 
     try:
         found = of_ray.look(RayOptions(url=dashboard.address), wait)
-        assert (found.title, sum(waited)) == (f"Ray at {dashboard.address}, 1 nodes", 3.0)
+        assert (found.title, sum(waited)) == (f"Ray at {dashboard.address}, 1 node", 3.0)
         dashboard.answers[NODES] = {"data": {"result": none}}
         waited[:] = [0.0] * 3
         empty = of_ray.look(RayOptions(url=dashboard.address), wait)

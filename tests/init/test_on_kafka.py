@@ -45,7 +45,7 @@ def test_with_a_kafka_the_meter_is_a_worker(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         assert f"created {prefix}" in done.stdout
-        assert "1 prices acknowledged by" in done.stdout
+        assert "1 price acknowledged by" in done.stdout
         assert "no job has held a GPU yet" in done.stdout
         assert '"worker"' in (directory / "systemd/trainfare.service").read_text()
     finally:

@@ -63,7 +63,7 @@ def test_first_jobs_of_a_real_cluster_cost_what_their_pods_held(
     player.node("n1", _LABELS, {"nvidia.com/gpu": "8"}, "aws:///us-east-1a/i-0")
     login = ("--url", server.url, "--token-file", server.token_file, "--ca-file", server.ca_file)
     init = meter.begin("kubernetes", *login, "--price", "NVIDIA-H100-80GB-HBM3=3.60")
-    assert f"found: Kubernetes at {server.url}, 1 nodes" in meter.said()
+    assert f"found: Kubernetes at {server.url}, 1 node" in meter.said()
     assert "  8 GPUs of type " in meter.said()
     assert "  clouds: aws" in meter.said()
     for name, gpus in (("first", 2), ("second", 4)):

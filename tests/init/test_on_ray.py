@@ -62,7 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.mark.skipif(not (Path(_RAY) / "ray").exists(), reason="no Ray: RAY=FOLDER names its programs")
 def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, meter: StartedMeter) -> None:
     init = meter.begin("ray", "--url", cluster.address, "--price", "H100=3.60")
-    assert f"found: Ray at {cluster.address}, 1 nodes" in meter.said()
+    assert f"found: Ray at {cluster.address}, 1 node" in meter.said()
     assert "  4 GPUs of type H100" in meter.said()
     job = cluster.submit("import time; time.sleep(5)", entrypoint_num_gpus=2, metadata={"owner": "ada"})
 

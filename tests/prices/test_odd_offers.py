@@ -157,7 +157,7 @@ def test_a_later_meter_for_something_else_does_not_replace_the_price(
 def test_the_command_says_what_it_left_out(tmp_path: Path) -> None:
     (tmp_path / "od.json").write_bytes(aws(marketoption="CapacityBlock"))
     done = trainfare("prices", "load", str(tmp_path / "od.json"), "--dry-run")
-    assert "1 prices read as aws" in done.out
+    assert "1 price read as aws" in done.out
     assert "read 2: 1 metered, 1 free, 0 not understood\n" in done.err
     assert "free: 1 capacity_block (a capacity block: paid in advance" in done.err
 

@@ -135,7 +135,7 @@ def test_a_list_is_loaded_through_a_worker_and_what_jumps_waits_apart(
     until_stored(running, eve, ["2"], "g259")
     done = load({**many, "g001": "7", "g002": "5"})
     assert "259 prices taken by" in done.out, done
-    assert "1 prices move more than three times" in done.out
+    assert "1 price moves more than three times" in done.out
     until_stored(running, eve, ["5"], "g002")
     assert stored(running, eve, "g001") == ["2"]
     request_id = done.out.split("trainfare approve ")[1].split()[0]

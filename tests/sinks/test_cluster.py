@@ -125,7 +125,7 @@ def test_another_start_changes_nothing(process: StoreProcess, store: ClickHouseS
     again = ClickHouseStore(target_of(process))
     again.close()
     found = {each.subject: each for each in check_store(target_of(process))}
-    assert found["cluster"].found == "fleet: 1 shards, 1 servers"
+    assert found["cluster"].found == "fleet: 1 shard, 1 server"
     assert not found["cluster"].mend
     assert "all" in found["views"].found
 

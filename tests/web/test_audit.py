@@ -73,7 +73,7 @@ def test_the_verdict_as_text_says_ok_or_fails_a_probe() -> None:
     )
     text = run(Verdict(NOW_MS, (GOOD, BAD), (BOOK,)), "/audit", 503)
     assert isinstance(text, bytes)
-    assert text.startswith(b"NOT BALANCED: 1 faults, 12 s ago\n")
+    assert text.startswith(b"NOT BALANCED: 1 fault, 12 s ago\n")
     assert b"FAIL  dead_letters     of 2 dead letters 1 is lost\n" in text
 
 

@@ -78,19 +78,15 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
     if kind == "SavingsPlanNegation":
         # It takes back the price of covered usage, which is no charge here in the first place.
         findings.taken_back_units += values.units_of(cost)
-        findings.note(
-            "lines of type SavingsPlanNegation, which take back the price of covered usage: no charges"
-        )
+        findings.note("of type SavingsPlanNegation, which takes back the price of covered usage: no charge")
         return
     if record.text("splitLineItem/ParentResourceId") and not cost:
-        findings.note(
-            "lines of pods and tasks without a cost: their part stands on the line of their instance"
-        )
+        findings.note("of pods and tasks without a cost: their part stands on the line of their instance")
     category = _CATEGORIES.get(kind)
     if category is None:
         category = "Adjustment"
         if not kind.endswith("Discount"):
-            findings.note(f"lines of the unknown type {kind[:60]!r}: taken for adjustments")
+            findings.note(f"of the unknown type {kind[:60]!r}: taken for adjustments")
     service = record.text("lineItem/ProductCode")
     product = record.pairs("product")
     is_usage = category == "Usage"

@@ -42,8 +42,8 @@ _SERVICES: Final = {
     "managementandgovernance": "Management and Governance",
 }
 #: What a line of either kind of export is about.
-_ACTUAL: Final = "lines of commitments as the actual export has them: covered usage has no effective cost; for it load the amortized export"
-_AMORTIZED: Final = "lines of commitments as the amortized export has them: purchases of commitments stand in the actual export alone"
+_ACTUAL: Final = "of commitments as the actual export has them: covered usage has no effective cost; for it load the amortized export"
+_AMORTIZED: Final = "of commitments as the amortized export has them: purchases of commitments stand in the actual export alone"
 _COLUMNS: Final = {
     "invoice_id": ("invoiceId",),
     "billing_account_id": ("BillingAccountId",),
@@ -69,7 +69,7 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
     category = _CATEGORIES.get(kind)
     if category is None:
         category = "Adjustment"
-        record.findings.note(f"lines of the unknown ChargeType {kind[:60]!r}: taken for adjustments")
+        record.findings.note(f"of the unknown ChargeType {kind[:60]!r}: taken for adjustments")
     cost = record.cost("CostInBillingCurrency")
     day = record.us_day("Date")
     is_usage = category == "Usage"

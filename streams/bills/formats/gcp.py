@@ -78,7 +78,7 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
     category = _CATEGORIES.get(kind)
     if category is None:
         category = "Adjustment"
-        record.findings.note(f"lines of the unknown cost_type {kind[:60]!r}: taken for adjustments")
+        record.findings.note(f"of the unknown cost_type {kind[:60]!r}: taken for adjustments")
     cost = record.cost("cost")
     list_cost = record.number("cost_at_list")
     month = record.month("invoice.month")

@@ -53,7 +53,7 @@ class BillFindings:
     asked: set[str] | None = None  # the columns that were asked for, if that is to be known
 
     def note(self, said: str) -> None:
-        """Count a line of which something is to be said."""
+        """Count a line; `said` follows "2 lines"."""
         self.notes[said] += 1
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from schemas.redaction import kept_raw
 from streams.accounts.refused import advice_of
@@ -135,7 +136,7 @@ def _show(letter: Letter, raw: bytes, refused_again: str, advice: str) -> None:
         ("detail", letter.detail),
         ("replayed", replayed),
         ("what to do", advice),
-        ("record", f"{len(raw)} bytes" + (", the rest is cut off" if letter.is_cut else "")),
+        ("record", f"{how_many(len(raw), 'byte')}" + (", the rest is cut off" if letter.is_cut else "")),
     ]
     if place.topic == LINES_TOPIC:
         facts.insert(1, ("line", f"line {place.offset} of file {place.partition + 1} of the replays"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.counting import how_many
 from streams.cli.dead_letters.listing import JobOption, ReasonOption, SinceOption, TopicOption, UntilOption
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
@@ -68,7 +69,7 @@ def replay(
                 tally = resend(judge_all())
             if not dry_run:
                 if asks and (many := _sum(tally, Outcome.SEND)):
-                    what = "1 record" if many == 1 else f"{many} records"
+                    what = how_many(many, "record")
                     servers = settings.kafka.bootstrap_servers
                     if not typer.confirm(f"Send {what} again to Kafka at {servers}?", err=True):
                         raise TrainfareError("nothing was sent")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.cli.rule_titles import title_of
@@ -41,7 +42,7 @@ def fleet(snapshot: MeterView | None) -> Text:
     firing = burn.alerts_firing
     pages = any(alert.severity == "page" for alert in snapshot.alerts if alert.status == "firing")
     sign = ("● " if pages else "○ ") if firing else ""
-    said = f"{sign}{firing} alert{'' if firing == 1 else 's'} firing" if firing else "no alerts"
+    said = f"{sign}{how_many(firing, 'alert')} firing" if firing else "no alerts"
     line.append(said, "bold red" if pages and firing else "yellow" if firing else "green")
     return line
 

@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.segment import SegmentLines
 from rich.text import Text
 
+from schemas.counting import how_many
 from streams.cli.top.figures import Burn, Job, MeterView
 from streams.cli.top.lines import BEHIND_MS, alert_lines, details, fleet, help_table, status
 from streams.cli.top.rows import BY_KEY, Order, cells, heading, layout, matching, ordered
@@ -169,7 +170,7 @@ class View:
         now = self._snapshot
         if now is not None and now.total > len(now.jobs):
             listed = f"the {len(now.jobs):,} that burn most of " if now.matched > len(now.jobs) else ""
-            shown += f" · {listed}{now.matched:,} of {now.total:,} jobs"
+            shown += f" · {listed}{now.matched:,} of {how_many(now.total, 'job')}"
         silent_ms = self._clock.monotonic_ms() - self._answered_ms
         now_ms = None if self._event_time else self._clock.now_ms()
         moving = self._moved_ms is not None and self._answered_ms - self._moved_ms < BEHIND_MS

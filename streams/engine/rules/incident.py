@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from schemas.counting import how_many
 from schemas.durations import MINUTE_MS
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.rules.evidence import quoted
@@ -217,13 +218,13 @@ def finding(
         rule, _, *names = parts_of(cause)[1:]
         last = short(alerts[-1].job_id, at_most // 2)
         return (
-            f"{len(alerts)} alerts in 3 h about {len(rates)} jobs of {short(names[-1], at_most)}: {titles.get(rule, rule)}, the last {last}"
+            f"{how_many(len(alerts), 'alert')} in 3 h about {how_many(len(rates), 'job')} of {short(names[-1], at_most)}: {titles.get(rule, rule)}, the last {last}"
             f" at {rounded_usd(nano)}/h; stays open until 1 h without one"
         )
 
     def text(at_most: int) -> str:
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
-        return f"{len(rates)} jobs at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
+        return f"{how_many(len(rates), 'job')} at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
 
     if operator_of(cause) and (operator or not is_standstill(cause)):
         owner = operator

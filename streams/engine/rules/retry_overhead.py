@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
@@ -59,7 +60,7 @@ def finding(
         if len(run) > 1:
             name = f"run {short(shown, at_most)} ({len(run)} jobs, now {name})"
         return (
-            f"{name} has lost {usd(sums.lost_nano)} of {usd(sums.cost_nano)} ({100 * share:.0f} %) to {sums.broken} attempts"
+            f"{name} has lost {usd(sums.lost_nano)} of {usd(sums.cost_nano)} ({100 * share:.0f} %) to {how_many(sums.broken, 'attempt')}"
             " that failed or were preempted; checkpoint more often, or find out why they end"
         )
 

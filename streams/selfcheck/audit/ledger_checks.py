@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
+from schemas.counting import how_many
 from schemas.tables import JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES
 from sinks.clickhouse.damage import LostPart
 from streams.selfcheck.audit.facts import (
@@ -68,7 +69,7 @@ def windows(
                     _usd(found.cost_nano),
                     ok=False,
                     detail=f"minute {minute_name(minute)} of job {job_id} costs {_usd(cost_nano)} in the windows, "
-                    f"{_usd(found.cost_nano)} in {found.rows} rows of the ledger; {RECOUNT}",
+                    f"{_usd(found.cost_nano)} in {how_many(found.rows, 'row')} of the ledger; {RECOUNT}",
                 )
 
     found = list(faults())
@@ -93,7 +94,7 @@ def costs(rows: Sequence[Costs]) -> list[AuditFinding]:
                         COSTS,
                         row.table,
                         "0 rows",
-                        f"{count} rows",
+                        f"{how_many(count, 'row')}",
                         ok=False,
                         detail=f"{count} of {row.rows} rows of `{row.table}` {what}: "
                         f"{'; '.join(row.examples[:3])}; {RECOUNT}",
@@ -113,7 +114,7 @@ def totals(found: LedgerTotals, kept_from: int = 0) -> list[AuditFinding]:
         if not kept_from
         else ("its hours", found.hours_usd, found.canary_hours_usd)
     )
-    excluded = f"${canary_usd} of {found.canary_jobs} jobs of the canary, which views leave out"
+    excluded = f"${canary_usd} of {how_many(found.canary_jobs, 'job')} of the canary, which views leave out"
     fault = AuditFinding(
         TOTALS,
         "all jobs",

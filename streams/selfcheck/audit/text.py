@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
+from schemas.counting import how_many
 from streams.engine.rules.formatting import one_line
 from streams.selfcheck.audit.verdict import Book, Verdict
 
@@ -46,7 +47,7 @@ def as_object(verdict: Verdict) -> dict[str, Any]:
 
 def as_text(verdict: Verdict, age_s: int) -> str:
     """Plain text: the verdict first, then each finding, then the record accounting."""
-    head = "balanced" if verdict.ok else f"NOT BALANCED: {len(verdict.faults)} faults"
+    head = "balanced" if verdict.ok else f"NOT BALANCED: {how_many(len(verdict.faults), 'fault')}"
     lines = [f"{head}, {age_s} s ago", ""]
     lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {one_line(f.detail)}" for f in verdict.findings]
     table = [COLUMNS, *(tuple(map(str, book_row(book))) for book in verdict.books)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from schemas.counting import how_many
 from schemas.reasons import OUTCOMES
 from streams import fallbacks
 from streams.config.settings import KafkaSettings
@@ -235,7 +236,9 @@ class StatusCollector:
         if restoring:
             shards = Check("shards", False, f"{restoring} of {assigned} shards are being restored")
         else:
-            shards = Check("shards", True, f"{len(self._shard_manager.owned)} shards held")
+            shards = Check(
+                "shards", True, f"{how_many(len(self._shard_manager.owned), 'shard held', 'shards held')}"
+            )
         return reached, joined, shards, self._clock_check()
 
     def _clock_check(self) -> Check:

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.counting import how_many
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import utf8_text, visible
 from schemas.messages.receipt import (
@@ -227,7 +228,7 @@ def _more(of: Figures, per_hour: int | None) -> Iterator[str]:
         yield f"{of.cheaper.purchase} would have saved {saved}"
     if of.run is not None:
         total, lost = shown_usd(of.run.cost_nano), shown_usd(of.run.lost_nano)
-        yield f"run {short(of.run.name, NAMES_AT_MOST)}: {of.run.jobs} jobs, {total} in all, {lost} lost"
+        yield f"run {short(of.run.name, NAMES_AT_MOST)}: {how_many(of.run.jobs, 'job')}, {total} in all, {lost} lost"
 
 
 def without_others(data: JobEndedData) -> JobEndedData:

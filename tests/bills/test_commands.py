@@ -226,7 +226,7 @@ def test_a_refused_file_names_its_line(data: Path, tmp_path: Path) -> None:
     assert done.code == 2
     assert (
         done.one_line()
-        == f"trainfare: {path} line 3: BilledCost: '=1+1' is no number; nothing of this file is loaded"
+        == f"trainfare: {path} line 3: BilledCost: '=1+1' is no number; write it as 1000.50; nothing of this file is loaded"
     )
 
 

@@ -64,7 +64,7 @@ def test_a_folder_without_parts_or_with_too_many_is_refused(tmp_path: Path) -> N
     assert (done.code, "0 files with .csv" in done.one_line()) == (2, True)
     for number in range(PARTS_MAX + 1):
         (tmp_path / f"{number}.csv").touch()
-    with pytest.raises(WrongUseError, match=r"1001 files with \.csv, expected 1 to 1000; name"):
+    with pytest.raises(WrongUseError, match=r"1,001 files with \.csv, expected 1 to 1000; name"):
         with_parts([tmp_path], (".csv",), "name")
 
 

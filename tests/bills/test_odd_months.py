@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_two_currencies_and_a_bill_that_a_smaller_one_replaces_after_the_closing
     rate = {"currency": "EUR", "day": datetime(2026, 5, 1, tzinfo=UTC), "units": Decimal(1), "dollars": Decimal("1.1")}  # fmt: skip
     books.store.insert(FX_RATES, rows(FX_RATES, rate), "rate")
     books.billed("2026-05", "36")
-    euros = {"BillingAccountId": "A1", "InvoiceIssuerName": "Cloud GmbH", "BillingCurrency": "EUR"}
+    euros: Any = {"BillingAccountId": "A1", "InvoiceIssuerName": "Cloud GmbH", "BillingCurrency": "EUR"}
     books.billed("2026-05", "10", **euros)
     closed = books.close("2026-05").read()
     # 36 USD and 10 EUR at 1.1, by what was metered: three quarters and one.
@@ -68,7 +69,7 @@ def test_a_line_over_a_leap_day_is_three_days(books: Books) -> None:
     books.used("a", "2028-02", "10", day=28)
     books.used("b", "2028-02", "10", day=29, team="speech")
     books.used("c", "2028-03", "10", day=1, team="audio")
-    over = {"ChargePeriodStart": "2028-02-28", "ChargePeriodEnd": "2028-03-02"}
+    over: Any = {"ChargePeriodStart": "2028-02-28", "ChargePeriodEnd": "2028-03-02"}
     books.now_ms = 1_850_000_000_000  # August 2028
     books.billed("2028-02", "30", **over)
     closed = books.close("2028-02", is_forced=True).read()

@@ -142,7 +142,7 @@ def test_the_meter_says_what_the_api_says(url: str, opened: Open) -> None:
         expect(verdict).to_contain_text(each["mends"])
     (letter,) = report["dead_letters"]
     expect(page.locator(".meter")).to_contain_text(letter["example"])
-    expect(page.get_by_role("table", name="Quantities without a price")).to_contain_text("0.033 GPU-hours")
+    expect(page.get_by_role("table", name="Quantities without a price")).to_contain_text("0.033 GPU-h")
 
 
 def test_the_dashboards_show_what_the_api_answers(url: str, opened: Open) -> None:

@@ -16,6 +16,7 @@ from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, notified_f
 from streams.engine.rules.shared_cause import of_silence
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.growing import newest_first
 from streams.engine.timeline.intervals import Span, union
 
 
@@ -68,13 +69,17 @@ def _wait_ms(job: JobState | None, thresholds: Mapping[str, float]) -> int:
 
 def last_running(timelines: Mapping[int, Timeline], *, on_gpus: bool = False) -> Span | None:
     """Return the last period in which the job runs (with GPUs) without a break; None: there is none."""
-    running = [
-        (segment.start_ms, segment.end_ms)
-        for line in timelines.values()
-        for segment in line.paid(OPEN_MS)
-        if segment.phase == "running" and (segment.values.gpu_milli > 0 or not on_gpus)
-    ]
-    return union(running)[-1] if running else None
+    running: tuple[Span, ...] = ()
+    for until_ms, line in newest_first(timelines):
+        if running and until_ms < running[-1][0]:
+            break  # of thousands of attempts the last few decide
+        of_attempt = (
+            (segment.start_ms, segment.end_ms)
+            for segment in line.paid(OPEN_MS)
+            if segment.phase == "running" and (segment.values.gpu_milli > 0 or not on_gpus)
+        )
+        running = union((*running, *of_attempt))
+    return running[-1] if running else None
 
 
 def _spans(known: JobKnown) -> Iterator[FactSpan]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent
@@ -18,13 +19,13 @@ from streams.engine.timeline.values import Values
 class TimeRanges:
     """By when each attempt and all before it are over, which usually ascends; and which attempts are open."""
 
-    __slots__ = ("_broken_ms", "_ended_ms", "_numbers", "_saved", "_until_ms", "open")
+    __slots__ = ("_broken_ms", "_ended_ms", "_numbers", "_saved", "open", "until_ms")
 
     def __init__(self, numbers: Sequence[int]) -> None:
         """`numbers` of the attempts, ascending; it may grow."""
         self._numbers = numbers
         # Of each attempt, and all before it: the latest end of billed time, the latest end, and the latest one that broke off.
-        self._until_ms: list[int] = []
+        self.until_ms: list[int] = []
         self._ended_ms: list[int] = []
         self._broken_ms: list[int] = []
         self._saved: list[bool] = []  # whether any of them has made a checkpoint
@@ -34,7 +35,7 @@ class TimeRanges:
         """Set the ends from a position among the attempts on."""
         until_ms, ended_ms, broken_ms = self.latest_ms(first)
         saved = first > 0 and self._saved[first - 1]
-        for known in (self._until_ms, self._ended_ms, self._broken_ms, self._saved):
+        for known in (self.until_ms, self._ended_ms, self._broken_ms, self._saved):
             del known[first:]
         for number in self._numbers[first:]:
             line = lines[number]
@@ -49,7 +50,7 @@ class TimeRanges:
                 broken_ms = max(broken_ms, line.ended_ms or 0)
             saved = saved or line.checkpoint_ms is not None
             self._saved.append(saved)
-            self._until_ms.append(until_ms)
+            self.until_ms.append(until_ms)
             self._ended_ms.append(ended_ms)
             self._broken_ms.append(broken_ms)
 
@@ -60,14 +61,14 @@ class TimeRanges:
 
     def latest_ms(self, count: int | None = None) -> tuple[int, int, int]:
         """The latest ends of the first `count` attempts: of billed time, of any, of one that broke off; BEGINNING_MS: none."""
-        last = (len(self._until_ms) if count is None else count) - 1
+        last = (len(self.until_ms) if count is None else count) - 1
         if last < 0:
             return BEGINNING_MS, BEGINNING_MS, BEGINNING_MS
-        return self._until_ms[last], self._ended_ms[last], self._broken_ms[last]
+        return self.until_ms[last], self._ended_ms[last], self._broken_ms[last]
 
     def ending_after(self, at_ms: int) -> Sequence[int]:
         """The attempts from the first one on of which any billed time ends after an instant."""
-        return self._numbers[bisect_right(self._until_ms, at_ms) :]
+        return self._numbers[bisect_right(self.until_ms, at_ms) :]
 
 
 class Timelines(dict[int, Timeline]):
@@ -109,6 +110,18 @@ def paid_after(lines: Mapping[int, Timeline], at_ms: int) -> Iterator[Timeline]:
         line = lines[number]
         if not line.ended_by(at_ms):
             yield line
+
+
+def newest_first(lines: Mapping[int, Timeline]) -> Iterator[tuple[int, Timeline]]:
+    """Yield the attempts, the newest first, each with the latest end of billed time of it and of all before it."""
+    known = list(lines.values())
+    if isinstance(lines, Timelines) and lines.is_newest:
+        until_ms = lines.ranges.until_ms
+    else:
+        until_ms = [
+            *accumulate((line.segments[-1].end_ms if line.segments else BEGINNING_MS for line in known), max)
+        ]
+    return zip(reversed(until_ms), reversed(known), strict=True)
 
 
 def have_saved(lines: Mapping[int, Timeline]) -> bool:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.events import JobEvent, JobType
+from streams.engine.rules.silent_job import last_running
 from streams.engine.state.job import JobState
 from streams.engine.timeline import growing
-from streams.engine.timeline.attempts import Timeline, timeline_of, timelines
+from streams.engine.timeline.attempts import Segment, Timeline, timeline_of, timelines
 from streams.engine.timeline.growing import changed_since, cost_alike, have_saved, paid_after
 from streams.engine.timeline.intervals import Covered, Span, uncovered, union
 
@@ -58,6 +59,9 @@ def test_events_in_any_order_give_the_timelines_of_all_at_once(
         assert cost_alike(now, known) == (without_checkpoints(now) == without_checkpoints(known))
         changed = changed_since(now, known)
         assert all(now.get(n) is known.get(n) for n in now.keys() | known.keys() if n not in changed)
+        for lines in (now, known, expected):
+            for on_gpus in (False, True):
+                assert last_running(lines, on_gpus=on_gpus) == _last_of_all(lines, on_gpus)
         known = now
         assert have_saved(now) == any(line.checkpoint_ms is not None for line in expected.values())
         for at_ms in range(0, 31 * 60_000, 5 * 60_000):
@@ -66,6 +70,33 @@ def test_events_in_any_order_give_the_timelines_of_all_at_once(
             assert [line for line in paid if not line.ended_by(at_ms)] == [
                 line for line in later if line in paid
             ]
+
+
+def _last_of_all(lines: Mapping[int, Timeline], on_gpus: bool) -> Span | None:
+    running = [
+        (segment.start_ms, segment.end_ms)
+        for line in lines.values()
+        for segment in line.paid(2**62)
+        if segment.phase == "running" and (segment.values.gpu_milli or not on_gpus)
+    ]
+    return union(running)[-1] if running else None
+
+
+def test_the_last_time_that_a_job_runs_is_found_in_its_last_attempts(monkeypatch: Any) -> None:
+    job = JobState("j")
+    for attempt in range(1, 101):
+        job.add_event(_event(2 * attempt, attempt, JobType.started, attempt * 60_000, gpu_milli=1000))
+        job.add_event(_event(2 * attempt + 1, attempt, JobType.preempted, attempt * 60_000 + 30_000))
+    looked_at: list[int] = []
+    paid = Timeline.paid
+
+    def noted(line: Timeline, as_of_ms: int) -> list[Segment]:
+        looked_at.append(line.attempt)
+        return paid(line, as_of_ms)
+
+    monkeypatch.setattr(Timeline, "paid", noted)
+    assert last_running(job.timelines()) == (6_000_000, 6_030_000)
+    assert looked_at == [100]
 
 
 def test_an_event_of_the_last_attempt_builds_its_timeline_alone(monkeypatch: Any) -> None:

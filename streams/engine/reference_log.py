@@ -6,13 +6,14 @@ An in-memory copy of what was read, in order; it reads no topic.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent, PriceEvent
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.history import Form
 from streams.engine.pricing.recent import Recent
 
 #: Changes older than this are retained only in aggregate: no log is retained for longer.
@@ -175,6 +176,17 @@ class ReferenceView:
         log = self._log
         known, count = self._at[0] - log.dropped[0], bisect_right(log.price_log_ms, log_ms)
         return list(zip(log.price_log_ms[known:count], log.prices[known:count], strict=True))
+
+    def next_change_ms(self, until_ms: int, asking: Callable[[frozenset[Form]], Collection[str]]) -> int:
+        """Log time of the first change after the last look, by `until_ms`, that may matter; `NEVER_MS`: there is none.
+
+        A control does; a price if there is anything `asking` for what its SKU matches, or matched before.
+        """
+        change_ms = self.next_control_ms()
+        for log_ms, event in self.price_news(min(until_ms, change_ms)):
+            if asking(self._book.forms_with(event)):
+                return log_ms
+        return change_ms if change_ms <= until_ms else NEVER_MS
 
     def at(self, log_ms: int) -> KnownReference:
         """What is known from records with log time <= log_ms.

@@ -10,7 +10,7 @@ import pytest
 from schemas.events import PriceEvent
 from streams.engine.burn.tracker import BurnTracker
 from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import ReferenceLog
+from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.rules import burn_cause as burn_cause_module
 from streams.engine.rules import burn_rule as burn_rule_module
@@ -55,9 +55,9 @@ def log_of(first: PriceEvent, *news: tuple[int, PriceEvent]) -> Log:
     return log
 
 
-@pytest.mark.parametrize(("zone", "stretches"), [("elsewhere", 1), ("here", 51)])
+@pytest.mark.parametrize(("zone", "stretches", "books"), [("elsewhere", 1, 2), ("here", 51, 51)])
 def test_only_a_price_of_its_own_jobs_cuts_the_ticks_of_a_shard(
-    counted: Counted, zone: str, stretches: int
+    counted: Counted, zone: str, stretches: int, books: int
 ) -> None:
     news = [
         (at_ms, price(f"gpu/{zone}", n % 3 + 1, at_ms, zone=zone))
@@ -66,10 +66,33 @@ def test_only_a_price_of_its_own_jobs_cuts_the_ticks_of_a_shard(
     ]
     log = log_of(price("gpu/here", 2, zone="here"), *news)
     log.add("jobs", T0, type="started", gpu_count=8, zone="here")
-    judged = counted(BurnTracker, "_judge_ticks")
+    judged, read = counted(BurnTracker, "_judge_ticks"), counted(ReferenceLog, "book_at")
     log.judge(T0, T0 + HOUR_MS)
     assert len(judged) == stretches
     assert sum(len(times_ms) for _, _, times_ms in judged) == 361
+    assert len({known for _, _, _, known in read}) <= books
+    assert log.view.book is log.view.at(T0 + HOUR_MS).book
+
+
+@pytest.mark.parametrize("passed_over", [True, False])
+def test_a_price_that_is_for_others_from_now_on_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, passed_over: bool
+) -> None:
+    if not passed_over:  # each price that becomes known is read at its tick
+        monkeypatch.setattr(ReferenceView, "next_change_ms", lambda view, *_: view.at(view.at_ms).until_ms)
+    moved_ms = T0 + 30 * MINUTE_MS
+    log = log_of(
+        price("gpu", 2, zone="here"),
+        (T0 + 10 * MINUTE_MS, price("other", 5, zone="there")),
+        (moved_ms, price("gpu", 3, moved_ms, zone="there")),
+        (T0 + 50 * MINUTE_MS, price("other", 6, T0 + 40 * MINUTE_MS, zone="there")),
+    )
+    log.add("jobs", T0, type="started", gpu_count=8, zone="here")
+    log.judge(T0, T0 + HOUR_MS)
+    rates = log.rates()
+    # From the tick of the revision on, and not before, the job has no price.
+    assert {minute for minute, rate in rates if rate} == set(range(30))
+    assert (30, 0.0) in rates
 
 
 @pytest.fixture

@@ -1,17 +1,21 @@
 """What was known at an instant of log time does not change by what came later."""
 
+from collections.abc import Callable
+
 import pytest
 
 from schemas.durations import NEVER_MS
 from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.history import Form
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.repricing.price_changes import PriceChanges
 
 
-def price(sku: str, usd_nano: int) -> PriceEvent:
-    return PriceEvent("s", f"{sku}{usd_nano}", usd_nano, sku, Component.gpu, usd_nano, Per.gpu_hour, 1, 0, {})
+def price(sku: str, usd_nano: int, match: dict[str, str] | None = None) -> PriceEvent:
+    name, at_ms = f"{sku}{usd_nano}", 0
+    return PriceEvent("s", name, usd_nano, sku, Component.gpu, usd_nano, Per.gpu_hour, 1, at_ms, match or {})
 
 
 def control(name: str) -> ControlEvent:
@@ -34,6 +38,30 @@ def test_prices_and_controls_as_of_an_instant() -> None:
     assert view.at(250).controls == {b"owner/x": control("x")}
     assert view.at(300).book is book  # all that is known: the one book that every shard shares
     assert (view.at(400).controls, view.at(400).until_ms) == ({}, NEVER_MS)
+
+
+def test_what_nobody_asks_for_is_no_next_change() -> None:
+    log = ReferenceLog()
+    of_a, of_b = ({"region": "eu"}, {"region": "us"})
+    events = [price("a", 1, of_a), price("b", 2, of_b), price("a", 3, of_b)]
+    log.extend(
+        [(at_ms, event) for at_ms, event in zip((100, 200, 300), events, strict=True)],
+        [(400, b"owner/x", control("x"))],
+        PriceBook.empty().with_events(events),
+        {},
+    )
+    view = log.view()
+
+    def asking(region: str) -> Callable[[frozenset[Form]], set[str]]:
+        return lambda forms: {value for _, _, match in forms for _, value in match if value == region}
+
+    view.at(50)
+    assert [view.next_change_ms(1_000, asking(region)) for region in ("eu", "us", "ap")] == [100, 200, 400]
+    assert [view.next_change_ms(until_ms, asking("ap")) for until_ms in (399, 400)] == [NEVER_MS, 400]
+    view.at(150)  # a price for others may have been one for these before
+    assert view.next_change_ms(1_000, asking("eu")) == 300
+    view.at(500)
+    assert view.next_change_ms(1_000, asking("us")) == NEVER_MS
 
 
 def test_the_same_objects_while_nothing_changes() -> None:

@@ -181,13 +181,11 @@ class BurnTracker:
         off |= {number for number, rule in enumerate(JOB_RULES) if not rule.enabled} - on
         return self._judge.firing_jobs(off) if off else []
 
-    # -- ticks ---------------------------------------------------------------------------------------------
-
     def judge(self, tracked: TrackedJobs, first_ms: int, last_ms: int, view: ReferenceView) -> None:
         """Judge the ticks first_ms ... last_ms, between which the shard folded nothing.
 
         What becomes known between them without an effect on these jobs, such as prices of other zones, does not cut the
-        ticks that are judged at once.
+        ticks that are judged at once, and is read with what comes after it.
         """
         tick_ms = begin_ms = first_ms  # the ticks before `begin_ms` are judged
         while tick_ms <= last_ms:
@@ -202,7 +200,12 @@ class BurnTracker:
                 begin_ms = tick_ms
             else:
                 self._adopt(known, news)
-            tick_ms = min(-(-known.until_ms // TICK_MS) * TICK_MS, last_ms + TICK_MS)
+            change_ms = known.until_ms  # any price may resolve the alert of a job that has no curve
+            if not self._judge.firing_outside(self._jobs):
+                change_ms = view.next_change_ms(last_ms, tracked.price_index.asking)
+            tick_ms = -(-change_ms // TICK_MS) * TICK_MS
+        known = view.at(last_ms)
+        self._adopt(known, self._news(tracked, known))
         self._judge_stretch(tracked, begin_ms, last_ms)
 
     def _judge_stretch(self, tracked: TrackedJobs, first_ms: int, last_ms: int) -> None:
@@ -471,8 +474,6 @@ class BurnTracker:
         self._lacking.discard(job_id)
         if job_id in self._jobs:
             self._jobs[job_id] = JobCurve(turn=turn_of(job_id))
-
-    # -- storing -------------------------------------------------------------------------------------------
 
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
         """Return the waiting rows under this version, and forget them."""

@@ -13,7 +13,16 @@ from typing import Final
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PriceEvent
 from streams.engine.pricing.context import GPU_TYPE, Context, Labels, Payer, labels_of
-from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to, best, labels_named
+from streams.engine.pricing.history import (
+    Asked,
+    Form,
+    PriceHistory,
+    SkuIndex,
+    applies_to,
+    best,
+    form_of,
+    labels_named,
+)
 from streams.engine.pricing.kinds import Kind, PriceRef
 
 #: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
@@ -104,6 +113,10 @@ class PriceBook:
         book._grown = tuple(changed)
         book.labels |= labels_named(form for history in changed.values() for form in history.forms)
         return book
+
+    def forms_with(self, event: PriceEvent) -> frozenset[Form]:
+        """What the revisions of a SKU match, or matched before they were replaced, if this one is added."""
+        return frozenset((*self._index.forms_of(event.sku), form_of(event)))
 
     def of_job(self, team: str | None, project: str | None, labels: Labels) -> Payer:
         """What prices can match of a job, with the labels that any price names."""

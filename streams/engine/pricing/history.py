@@ -53,16 +53,14 @@ class Revision:
     __slots__ = ("effective_ms", "event", "form", "gpu_type", "rank", "ref")
 
     def __init__(self, event: PriceEvent) -> None:
-        kind = kind_of_price(event.per, event.gpus)
-        match = tuple(matching(_POSITION[field], value) for field, value in event.match.items())
         self.event = event
         self.gpu_type = event.match.get("gpu_type")  # as it is spelt, None: any
         self.effective_ms: int = event.effective_ms
-        self.form: Form = (str(event.component), kind, match)
+        self.form: Form = form_of(event)
         self.rank = rank_of(event.sku, event.match)
         self.ref = PriceRef(
             component=event.component,
-            unit=UNIT_OF_KIND[kind],
+            unit=UNIT_OF_KIND[self.form[1]],
             sku=event.sku,
             effective_ms=event.effective_ms,
             usd_nano=event.usd_nano,
@@ -199,6 +197,10 @@ class SkuIndex:
         if new:
             self._found, self._leaders = {}, {}  # replaced, never cleared: other threads may be reading
 
+    def forms_of(self, sku: str) -> Sequence[Form]:
+        """The forms of a SKU in any book."""
+        return self._forms.get(sku, ())
+
     def candidates(self, asked: Asked) -> tuple[str, ...]:
         """The SKUs of which a revision may apply."""
         remembered = self._found
@@ -233,6 +235,12 @@ class SkuIndex:
     def _rank(self, sku: str) -> Rank:
         match = self._forms[sku][0][2]
         return rank_of(sku, {MATCH_FIELDS[at] for at, _ in match})
+
+
+def form_of(event: PriceEvent) -> Form:
+    """What a revision matches."""
+    match = tuple(matching(_POSITION[field], value) for field, value in event.match.items())
+    return str(event.component), kind_of_price(event.per, event.gpus), match
 
 
 def rank_of(sku: str, match: Collection[str]) -> Rank:

@@ -474,8 +474,7 @@ class Notifier:
             )
         if retried:
             asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
-            wait_ms = delay_ms(attempt, self._jitter_ratio(), asked_ms)
-            self._outbox.again(delivery, now_ms, now_ms + wait_ms)
+            self._outbox.again(delivery, now_ms, now_ms + delay_ms(attempt, self._jitter_ratio(), asked_ms))
         else:
             self._outbox.finish(delivery, now_ms)
             if isinstance(delivery, GroupDelivery):

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from schemas.counting import how_many
 from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
@@ -464,7 +463,7 @@ class Notifier:
         if retried:
             outcome = "retrying"
         elif outcome == "retry":
-            outcome, detail = "failed", f"{detail}; given up after {how_many(attempt, 'attempt')}"
+            outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
         status = answer.http_status
         if isinstance(delivery, GroupDelivery):
             self._people.record(delivery, outcome, detail, status)

@@ -134,7 +134,7 @@ def _stalled(plot: _Plot) -> Planted:
 
 def _slow_progress(plot: _Plot) -> Planted:
     """Progress goes on at a third of its speed or less; the GPUs seem to work as ever."""
-    job = plot.job()
+    job = plot.job(least_usd=1.8)  # two thirds of which are wasted: below $1/h it is for the digest
     job.reports = True
     begin_ms = job.earlier(plot.at_ms)
     from_ms = begin_ms + plot.lasts_ms(100, 240) // job.beat_ms * job.beat_ms

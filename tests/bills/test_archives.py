@@ -76,7 +76,7 @@ def test_an_archive_gives_the_rows_of_its_files(store: ClickHouseStore, tmp_path
         ([("a.csv.gz", b"x")], "a.csv.gz: is packed within a ZIP archive"),
         ([("part.parquet", b"PAR1")], "part.parquet: is packed within a ZIP archive"),
         ([("b.zip", b"PK")], "b.zip: is packed within a ZIP archive"),
-        ([(f"{n}.csv", b"") for n in range(1_001)], "has 1001 entries, expected 1000 at most"),
+        ([(f"{n}.csv", b"") for n in range(1_001)], "has 1,001 entries, expected 1000 at most"),
         ([("bomb.csv", b"0" * 2**24)], "bomb.csv: becomes more than 500 times as large"),
         ([("a.csv", FIRST), ("b.csv", FIRST.replace("1.5", "x", 1))], "b.csv line 2: BilledCost"),
         ([("a.csv", FIRST), ("b/a.csv", FIRST)], "its content is named twice"),

@@ -70,7 +70,10 @@ def test_each_rule_whose_dollars_decide_stands_in_the_table_of_severities() -> N
     severity = section(read("messages.md"), "Severity")
     table = [line.split("|")[1] for line in severity.splitlines() if line.startswith("| ")]
     by_dollars = {rule.name for rule in JOB_RULES if PAGE_FROM in rule.thresholds} - _BURN
-    assert _names(" ".join(table)) == by_dollars, f"{_MESSAGES}, Severity: rules with `{PAGE_FROM}`"
+    # The same loop over several jobs is judged by the limits of the loop of one.
+    assert _names(" ".join(table)) == by_dollars | {"resubmit_loop"}, (
+        f"{_MESSAGES}, Severity: rules with `{PAGE_FROM}`"
+    )
     rest = {rule.name for rule in JOB_RULES} - _BURN - by_dollars
     assert rest <= _names(severity.splitlines()[-2] + severity.splitlines()[-1]), (
         f"{_MESSAGES}, Severity: the last lines say what rules without `{PAGE_FROM}` are"

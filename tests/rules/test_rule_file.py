@@ -124,7 +124,7 @@ _ONE = '[[rule]]\nname = "a"\nrule = "traffic"\n'
         ("#\n" * 2**19 + _ONE, "f.toml: more than 1048576 characters"),
         (
             "".join(f'[[rule]]\nname = "{k}"\nrule = "traffic"\n' for k in range(1_001)),
-            "f.toml: 1001 rules, 1000 at most",
+            "f.toml: 1,001 rules, 1000 at most",
         ),
         (f"{_ONE}thresholds = {{ ratio = inf }}\n", "thresholds.ratio: got inf, expected a number"),
         (f"{_ONE}thresholds = {{ ratio = nan }}\n", "thresholds.ratio: got nan, expected a number"),

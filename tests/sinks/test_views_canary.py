@@ -100,7 +100,7 @@ def test_the_audit_s_totals_leave_nothing_out_and_say_what_the_views_do(store: C
     (finding,) = ledger_checks.totals(good)
     assert finding.ok, finding
     assert (
-        "both sums are $3.000001, with $0.000001 of 1 jobs of the canary, which views leave out"
+        "both sums are $3.000001, with $0.000001 of 1 job of the canary, which views leave out"
         in finding.detail
     )
     assert ledger_checks.totals(good, 202601)[0].ok, "by the hours, too"

@@ -183,5 +183,5 @@ def test_a_text_that_is_no_file_of_controls_is_refused_as_a_whole(text: str, say
 def test_a_file_has_so_many_tables_of_a_kind() -> None:
     text = "".join(f'[[silence]]\nname = "{k}"\nteam = "v"\n' for k in range(TABLES_AT_MOST + 1))
     assert faults(text) == [
-        f"f.toml line 1: {TABLES_AT_MOST + 1} tables [[silence]], {TABLES_AT_MOST} at most in a file"
+        f"f.toml line 1: {TABLES_AT_MOST + 1:,} tables [[silence]], {TABLES_AT_MOST} at most in a file"
     ]

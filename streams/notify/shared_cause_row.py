@@ -1,4 +1,4 @@
-"""A stored alert with a cause that others may share, as whoever asks what tells of that cause reads it."""
+"""A stored alert with a cause that other alerts may share."""
 
 from __future__ import annotations
 

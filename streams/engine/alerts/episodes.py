@@ -17,7 +17,7 @@ from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 
 # As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h. That of
-# runaway length has one until the job is twice as old, and one of what goes on in the next attempt for a day or a week.
+# runaway length has one until the job is twice as old, and one of a fact that may hold in the next attempt for a day or a week.
 REMEMBERED_MS: Final = 10_800_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16
@@ -69,7 +69,7 @@ class Opening(NamedTuple):
     shared_cause: str = ""
     opened_nano_per_hour: int = 0
     stood_ms: int = BEGINNING_MS  # since when the job stands still; BEGINNING_MS: not known, or another rule
-    # Of a fact that goes on in the next attempt: until when it is known, and what was wasted per hour at its last ticket or page.
+    # Of a fact that may hold in the next attempt too: until when it is known, and what was wasted per hour at its last ticket or page.
     known_until_ms: int = BEGINNING_MS
     said_nano: int = 0
 

@@ -60,10 +60,8 @@ class SharedAlert(NamedTuple):
     ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
     stood_ms: int | None = None  # since when the job stands still; None: not known, or another rule
-    pool: tuple[str, str] = (
-        "",
-        "",
-    )  # of a job that fell silent: its cluster, and the type of its nodes or GPUs
+    #: Of a job that fell silent: its cluster, and the type of its nodes or GPUs.
+    pool: tuple[str, str] = ("", "")
 
     def severity_at(self, at_ms: int) -> str:
         """How urgent it was before an instant: what becomes of it at the instant itself is of the next minute, as its start is."""

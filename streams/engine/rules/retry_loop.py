@@ -38,7 +38,7 @@ from streams.engine.timeline.lines import Lines
 _FAILED: Final = ("failed", "superseded")
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
-#: So ends the cause of a loop that goes on from its checkpoints: what it pays for the rest is not lost.
+#: The end of the cause of a loop that resumes from its checkpoints: what it pays for the rest is not lost.
 _SAVING: Final = "/h, as most of it is saved"
 
 

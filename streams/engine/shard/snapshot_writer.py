@@ -73,9 +73,8 @@ class SnapshotBlob(msgspec.Struct, kw_only=True):
     owed: list[OwedHour] = []  # of jobs that it does not include otherwise
     paid_read_to_ms: int = 0  # up to which log time all records had been read at `paid_ms`
     ahead: AheadMinutes = {}  # records ahead of the log in the newest minute of each topic
-    heard_sources: dict[
-        str, str
-    ] = {}  # by job that it does not include whole, where that changed: who sent its newest sign
+    #: Who sent the newest sign of each job that it does not include whole, where that changed.
+    heard_sources: dict[str, str] = {}
 
 
 class StoredBlob(SnapshotBlob, kw_only=True):

@@ -114,14 +114,11 @@ def paid_after(lines: Mapping[int, Timeline], at_ms: int) -> Iterator[Timeline]:
 
 def newest_first(lines: Mapping[int, Timeline]) -> Iterator[tuple[int, Timeline]]:
     """Yield the attempts, the newest first, each with the latest end of billed time of it and of all before it."""
-    known = list(lines.values())
     if isinstance(lines, Timelines) and lines.is_newest:
-        until_ms = lines.ranges.until_ms
-    else:
-        until_ms = [
-            *accumulate((line.segments[-1].end_ms if line.segments else BEGINNING_MS for line in known), max)
-        ]
-    return zip(reversed(until_ms), reversed(known), strict=True)
+        return zip(reversed(lines.ranges.until_ms), reversed(lines.values()), strict=True)
+    known = [*lines.values()]
+    ends_ms = (line.segments[-1].end_ms if line.segments else BEGINNING_MS for line in known)
+    return zip(reversed([*accumulate(ends_ms, max)]), reversed(known), strict=True)
 
 
 def have_saved(lines: Mapping[int, Timeline]) -> bool:

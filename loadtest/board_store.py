@@ -114,6 +114,8 @@ def _jobs(live: int, ended: int) -> dict[str, pa.Array]:
         "team": pa.array([f"team{number % 40:02}" for number in every]),
         "project": pa.array([f"project{number % 120:03}" for number in every]),
         "experiment": pa.array([_experiment(number) if number < live else "" for number in every]),
+        "quality": pa.array([_quality(number) for number in every], pa.map_(pa.string(), pa.float64())),
+        "progress": pa.array([_progress(number) for number in every], pa.map_(pa.string(), pa.float64())),
         "state": pa.array(
             [
                 _STATES[n // 7 % len(_STATES)] if is_live[n] else _ENDS[n % len(_ENDS)]
@@ -134,6 +136,15 @@ def _jobs(live: int, ended: int) -> dict[str, pa.Array]:
 
 def _experiment(number: int) -> str:
     return f"lr-{number // SWEPT // TRIALS:04}" if number % SWEPT == 0 else ""
+
+
+def _quality(number: int) -> list[tuple[str, float]]:
+    # A factor without a common divisor, so that the dear ones are not the good ones.
+    return [("loss", 0.1 + number * 7_919 % 1_000 / 500)] if number % SWEPT == 0 else []
+
+
+def _progress(number: int) -> list[tuple[str, float]]:
+    return [("step", float(number % 977))] if number % SWEPT == 0 else []
 
 
 def _insert(store: ClickHouseStore, table: str, columns: dict[str, Any]) -> None:

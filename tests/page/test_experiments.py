@@ -30,7 +30,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_which_trials_to_stop_takes_two_clicks(url: str, opened: Open) -> None:
     page = opened(url).page
     page.get_by_role("link", name="Experiments").click()
-    row = page.get_by_role("table", name="Experiments by cost").locator("tbody tr")
+    row = page.get_by_role("table", name="Experiments").locator("tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("vision")
     expect(row.locator("[title='$73.00']")).to_have_text("$73.00")
@@ -46,7 +46,7 @@ def test_which_trials_to_stop_takes_two_clicks(url: str, opened: Open) -> None:
 def test_which_trials_to_stop_is_found_by_keys_alone(url: str, opened: Open) -> None:
     page = opened(url).page
     follow(page, page.get_by_role("link", name="Experiments"))
-    follow(page, page.get_by_role("table", name="Experiments by cost").locator("tbody").get_by_role("link"))
+    follow(page, page.get_by_role("table", name="Experiments").locator("tbody").get_by_role("link"))
     stops = page.get_by_role("region", name="Stop these")
     follow(page, stops.locator("li").get_by_role("link").first)
     expect(page).to_have_url(re.compile("#/job/dear$"))
@@ -54,7 +54,7 @@ def test_which_trials_to_stop_is_found_by_keys_alone(url: str, opened: Open) -> 
 
 def test_trials_stand_by_dollars_and_quality_and_the_link_keeps_the_view(url: str, opened: Open) -> None:
     page = opened(f"{url}/#/experiments/lr%20sweep%2F%C3%BC?quality=loss").page
-    trials = page.get_by_role("table", name="Trials, the dearest first").locator("tbody tr")
+    trials = page.get_by_role("table", name="Trials").locator("tbody tr")
     expect(trials).to_have_count(5)
     expect(trials.nth(0)).to_contain_text("behind")
     expect(trials.nth(1)).to_contain_text("★ on the front")

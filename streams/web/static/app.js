@@ -168,9 +168,11 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && view.jobId !== null) {
     event.preventDefault();
     leave();
-  } else if (event.key === "/" && view.jobId === null && pages.name === null && !event.target.closest("input, select, textarea")) {
+  } else if (event.key === "/" && view.jobId === null && !event.target.closest("input, select, textarea")) {
+    const search = pages.name === null ? filters.search : byId("page").querySelector("[type=search]");
+    if (!search) return;
     event.preventDefault();
-    filters.search.focus();
+    search.focus();
   }
 });
 

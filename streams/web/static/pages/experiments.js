@@ -1,14 +1,15 @@
 // Experiments: what each costs; of one, its trials by dollars against quality, and those that a cheaper, better trial has overtaken.
 
-import { amount, foreign, h, row, s, say, table, visible } from "../dom.js";
+import { amount, foreign, h, s, say, visible } from "../dom.js";
 import { axisMoney, count, decimal, duration, exact, money, nano, near, plural } from "../format.js";
 import { get } from "../feed.js";
 import { address, go } from "../route.js";
 import { niceTicks, onWidth } from "../timeframe.js";
 import { jobHash } from "../jobs.js";
+import { Listing } from "../listing.js";
 
 const AGAIN_MS = 15_000;
-const SHOWN = 200;
+const STOPS_SHOWN = 10;
 const TEAMS_NAMED = 2;
 const COMPLETED_MIN = 3;
 const LOWER = /loss|error|perplex|latency|rmse|mae|wer|cer|bpb|fid/i;
@@ -16,19 +17,22 @@ const HEIGHT = 300;
 const EDGE = { left: 64, right: 14, top: 12, bottom: 36 };
 
 const LIST_COLUMNS = [
-  { title: "Experiment", class: "wide" },
+  { title: "Experiment", class: "wide", sort: "experiment", of: (each) => each.experiment, up: true },
   { title: "Teams", class: "wide" },
-  { title: "Trials", class: "num" },
-  { title: "Live", class: "num" },
-  { title: "Completed", class: "num" },
-  { title: "Failed", class: "num" },
-  { title: "Cancelled", class: "num" },
-  { title: "$ per hour now", class: "num" },
-  { title: "Cost", class: "num" },
-  { title: "Of it lost", class: "num" },
-  { title: "Per completed", class: "num" },
-  { title: "Since", class: "" },
+  { title: "Trials", class: "num", sort: "trials", of: (each) => each.trials },
+  { title: "Live", class: "num", sort: "live", of: (each) => each.trials_live },
+  { title: "Completed", class: "num", sort: "completed", of: (each) => each.trials_completed },
+  { title: "Failed", class: "num", sort: "failed", of: (each) => each.trials_failed },
+  { title: "Cancelled", class: "num", sort: "cancelled", of: (each) => each.trials_cancelled },
+  { title: "$ per hour now", class: "num", sort: "burn", of: (each) => nano(each.usd_per_hour_now) },
+  { title: "Cost", class: "num", sort: "cost", of: (each) => nano(each.cost_usd) },
+  { title: "Of it lost", class: "num", sort: "lost", of: (each) => nano(each.lost_cost_usd) },
+  { title: "Per completed", class: "num", sort: "each", of: (each) => perCompleted(each) },
+  { title: "Since", class: "", sort: "since", of: (each) => each.began_ms },
 ];
+const LIST_KINDS = { "": { words: "All" }, live: { words: "With live trials", holds: (each) => each.trials_live > 0 } };
+
+const perCompleted = (each) => (each.trials_completed ? Number(each.cost_usd) / each.trials_completed : null);
 
 /** What a trial scores by a measure, as a number to be made as large as possible; null: it has none. */
 function score(trial, quality, lower) {
@@ -115,12 +119,18 @@ export class Page {
 
   build() {
     this.status = h("p", { class: "count", role: "status" });
-    this.body = h("div", {});
+    const hash = (changes) => hashOf(this.name, { ...Object.fromEntries(this.state), ...changes });
+    this.listing = this.name
+      ? new Listing({ caption: "Trials", noun: "trial", id: "exp", search: "trial, owner", hash })
+      : new Listing({ caption: "Experiments", noun: "experiment", id: "exps", search: "experiment, team", hash });
+    this.figures = h("div", {});
+    this.body = h("div", { hidden: true }, this.figures, this.listing.element);
+    this.nothing = h("div", {});
     const title = this.name ? h("h1", {}, "Experiment ", foreign(visible(this.name))) : h("h1", {}, "Experiments");
     const back = this.name ? h("p", { class: "back" }, h("a", { href: address("experiments") }, "← All experiments")) : null;
-    this.element.replaceChildren(...[back, h("header", { class: "page-head" }, title), this.status, this.body].filter(Boolean));
+    this.element.replaceChildren(...[back, h("header", { class: "page-head" }, title), this.status, this.nothing, this.body].filter(Boolean));
     this.host.replaceChildren(this.element);
-    this.plot = null;
+    this.plot = this.drawn = null;
   }
 
   draw() {
@@ -133,28 +143,36 @@ export class Page {
 
   drawList() {
     const { experiments, left_out: leftOut } = this.found;
-    say(this.status, experiments.length ? `${plural(experiments.length, "experiment")}, the dearest first${leftOut ? `; ${count(leftOut)} more are not shown` : ""}` : "");
+    say(this.status, leftOut ? `The ${plural(experiments.length, "dearest experiment")}; ${count(leftOut)} more are not shown` : "");
+    this.body.hidden = !experiments.length;
     if (!experiments.length) {
-      this.body.replaceChildren(h("p", { class: "empty" }, "No job names an experiment. A job does so by the field ", h("code", {}, "experiment"), " of its events (in the SDK: ", h("code", {}, 'trainfare.run(experiment="lr-sweep")'), ")."));
+      this.nothing.replaceChildren(h("p", { class: "empty" }, "No job names an experiment. A job does so by the field ", h("code", {}, "experiment"), " of its events (in the SDK: ", h("code", {}, 'trainfare.run(experiment="lr-sweep")'), ")."));
       return;
     }
-    const listed = table(LIST_COLUMNS, { caption: "Experiments by cost" });
+    this.nothing.replaceChildren();
     const now = this.meter.timeMs;
-    listed.body.append(...experiments.map((each) => row(LIST_COLUMNS, [
-      h("a", { href: hashOf(each.experiment) }, foreign(visible(each.experiment))),
-      teams(each.teams.filter(Boolean)),
-      count(each.trials),
-      count(each.trials_live),
-      count(each.trials_completed),
-      count(each.trials_failed),
-      count(each.trials_cancelled),
-      amount(money(each.usd_per_hour_now), exact(each.usd_per_hour_now)),
-      amount(money(each.cost_usd), exact(each.cost_usd)),
-      amount(money(each.lost_cost_usd), exact(each.lost_cost_usd)),
-      each.trials_completed ? money(Number(each.cost_usd) / each.trials_completed) : "–",
-      near(each.began_ms, now),
-    ])));
-    this.body.replaceChildren(h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Experiments by cost" }, listed.element));
+    this.listing.draw(experiments, {
+      columns: LIST_COLUMNS,
+      kinds: LIST_KINDS,
+      text: (each) => [each.experiment, ...each.teams].join("\n"),
+      keyOf: (each) => each.experiment,
+      state: this.state,
+      usual: "cost",
+      cells: (each) => [
+        h("a", { href: hashOf(each.experiment) }, foreign(visible(each.experiment))),
+        teams(each.teams.filter(Boolean)),
+        count(each.trials),
+        count(each.trials_live),
+        count(each.trials_completed),
+        count(each.trials_failed),
+        count(each.trials_cancelled),
+        amount(money(each.usd_per_hour_now), exact(each.usd_per_hour_now)),
+        amount(money(each.cost_usd), exact(each.cost_usd)),
+        amount(money(each.lost_cost_usd), exact(each.lost_cost_usd)),
+        each.trials_completed ? money(perCompleted(each)) : "–",
+        near(each.began_ms, now),
+      ],
+    });
   }
 
   // -- one -----------------------------------------------------------------------------------------------
@@ -171,18 +189,26 @@ export class Page {
     const beaten = live.map((trial) => [trial, beatenBy(trial, front, scoreOf)]).filter(([, by]) => by);
     const words = [plural(trials.length, "trial"), `${count(live.length)} live`, `${money(sumOf(trials, "cost_usd"))} so far`];
     if (live.length) words.push(`${money(sumOf(live, "usd_per_hour_now"))}/h now`);
-    if (leftOut) words.push(`${count(leftOut)} cheaper trials are not shown`);
+    if (leftOut) words.push(`${count(leftOut)} cheaper trials are neither shown nor on the front: trainfare costs --by job --where experiment=${visible(this.name)} has all`);
     say(this.status, words.join(" · "));
-    const parts = [this.controls(names, quality, lower), this.stops(beaten, trials, quality), this.scatter(trials, front, quality, lower), this.trials(trials, front, beaten, quality, lower)];
-    const focused = document.activeElement?.id;
-    this.body.replaceChildren(...parts.filter(Boolean));
-    if (focused && this.body.querySelector(`#${CSS.escape(focused)}`)) document.getElementById(focused).focus({ preventScroll: true });
-    this.plot?.();
+    this.body.hidden = false;
+    this.nothing.replaceChildren();
+    // What is drawn of all trials stays as it is while somebody turns pages or types.
+    const drawn = [this.found, quality, lower];
+    if (!this.drawn || drawn.some((each, index) => each !== this.drawn[index])) {
+      this.drawn = drawn;
+      const focused = document.activeElement;
+      const again = this.figures.contains(focused) && (focused.id ? `#${CSS.escape(focused.id)}` : focused.hash && `a[href="${CSS.escape(focused.getAttribute("href"))}"]`);
+      this.figures.replaceChildren(...[this.controls(names, quality, lower), this.stops(beaten, trials, quality), this.scatter(trials, front, quality, lower)].filter(Boolean));
+      if (again) this.figures.querySelector(again)?.focus({ preventScroll: true });
+      this.plot?.();
+    }
+    this.trials(trials, front, new Map(beaten), quality);
   }
 
   controls(names, quality, lower) {
     if (!names.length) return null;
-    const change = (field) => (event) => go(hashOf(this.name, { quality, better: lower ? "lower" : "higher", [field]: event.target.value }));
+    const change = (field) => (event) => go(hashOf(this.name, { ...Object.fromEntries(this.state), quality, better: lower ? "lower" : "higher", [field]: event.target.value, page: "" }));
     const option = (value, words, chosen) => h("option", { value, selected: value === chosen }, words);
     return h(
       "form",
@@ -198,6 +224,7 @@ export class Page {
     if (!quality) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No trial reports a quality: without one dollars have nothing to stand beside. The SDK's ", h("code", {}, "run.progress(quality={...})"), " or an MLflow metric does."));
     if (!beaten.length) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No live trial is behind one that costs no more."));
     const usual = usualHours(trials);
+    const saved = beaten.toSorted(([one], [other]) => Number(other.usd_per_hour_now) - Number(one.usd_per_hour_now));
     const rate = sumOf(beaten.map(([trial]) => trial), "usd_per_hour_now");
     const left = usual === null ? null : beaten.reduce((sum, [trial]) => sum + Math.max(0, usual - trial.wall_clock_h) * Number(trial.usd_per_hour_now), 0);
     const saves = left === null ? `${money(rate)} each hour` : `${money(rate)} each hour, about ${money(left)} if each ran as long as completed trials do (${duration(usual * 3_600_000)}, the median)`;
@@ -205,9 +232,9 @@ export class Page {
       "section",
       { class: "panel", "aria-labelledby": "stops-title" },
       head,
-      h("p", {}, `Stopping ${beaten.length === 1 ? "this trial" : `these ${beaten.length} trials`} saves `, h("b", { title: exact(rate) }, saves), `: ${beaten.length === 1 ? "it is" : "each is"} behind a trial that has cost no more, by the newest value of `, foreign(visible(quality)), ". One that began late may still catch up."),
-      h("ul", { class: "plain-list" }, beaten.slice(0, SHOWN).map(([trial, by]) => h("li", {}, h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))), ` ${money(trial.cost_usd)} for ${figure(trial.quality[quality])}, behind `, h("a", { href: jobHash(by.job_id) }, foreign(visible(by.job_id))), ` ${money(by.cost_usd)} for ${figure(by.quality[quality])}`))),
-      beaten.length > SHOWN ? h("p", { class: "sub" }, `and ${count(beaten.length - SHOWN)} more`) : null,
+      h("p", {}, `Stopping ${beaten.length === 1 ? "this trial" : `these ${count(beaten.length)} trials`} saves `, h("b", { title: exact(rate) }, saves), `: ${beaten.length === 1 ? "it is" : "each is"} behind a trial that has cost no more, by the newest value of `, foreign(visible(quality)), ". One that began late may still catch up."),
+      h("ul", { class: "plain-list" }, saved.slice(0, STOPS_SHOWN).map(([trial, by]) => h("li", {}, h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))), ` ${money(trial.cost_usd)} for ${figure(trial.quality[quality])}, behind `, h("a", { href: jobHash(by.job_id) }, foreign(visible(by.job_id))), ` ${money(by.cost_usd)} for ${figure(by.quality[quality])}`))),
+      saved.length > STOPS_SHOWN ? h("p", { class: "sub" }, "These burn most. ", h("a", { href: hashOf(this.name, { ...Object.fromEntries(this.state), show: "behind", sort: "burn", q: "", dir: "", page: "" }) }, `All ${count(saved.length)} in the table below`)) : null,
     );
   }
 
@@ -241,26 +268,46 @@ export class Page {
     return h("figure", { class: "panel" }, h("figcaption", {}, h("b", {}, "Dollars against ", foreign(visible(quality))), h("ul", { class: "legend" }, key("k-front", "★ on the Pareto front: nothing cheaper is as good"), key("k-live", "● live"), key("k-ended", "○ ended"))), host);
   }
 
-  trials(trials, front, beaten, quality, lower) {
-    const measures = quality ? [{ title: visible(quality), class: "num" }] : [];
-    const columns = [{ title: "Trial", class: "wide" }, { title: "State", class: "" }, ...measures, { title: "Cost", class: "num" }, { title: "Of it lost", class: "num" }, { title: "$ per hour now", class: "num" }, { title: "GPU hours", class: "num" }, { title: "Ran", class: "num" }, { title: "Progress", class: "" }, { title: "Standing", class: "" }];
-    const listed = table(columns, { caption: "Trials, the dearest first" });
+  trials(trials, front, behind, quality) {
+    const measures = quality ? [{ title: visible(quality), class: "num", sort: "quality", of: (trial) => trial.quality[quality] ?? null }] : [];
+    const columns = [
+      { title: "Trial", class: "wide", sort: "trial", of: (trial) => trial.job_id, up: true },
+      { title: "State", class: "", sort: "state", of: (trial) => trial.state, up: true },
+      ...measures,
+      { title: "Cost", class: "num", sort: "cost", of: (trial) => nano(trial.cost_usd) },
+      { title: "Of it lost", class: "num", sort: "lost", of: (trial) => nano(trial.lost_cost_usd) },
+      { title: "$ per hour now", class: "num", sort: "burn", of: (trial) => nano(trial.usd_per_hour_now) },
+      { title: "GPU hours", class: "num", sort: "gpu_hours", of: (trial) => trial.gpu_h },
+      { title: "Ran", class: "num", sort: "ran", of: (trial) => trial.wall_clock_h },
+      { title: "Progress", class: "" },
+      { title: "Standing", class: "" },
+    ];
     const isFront = new Set(front);
-    const behind = new Map(beaten);
-    listed.body.append(...trials.slice(0, SHOWN).map((trial) => row(columns, [
-      h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))),
-      h("span", { class: "state", "data-state": trial.state }, trial.state),
-      ...measures.map(() => (quality in trial.quality ? figure(trial.quality[quality]) : "–")),
-      amount(trial.unpriced_gpu_h > 0 ? `≥ ${money(trial.cost_usd)}` : money(trial.cost_usd), exact(trial.cost_usd)),
-      amount(money(trial.lost_cost_usd), exact(trial.lost_cost_usd)),
-      isLive(trial) ? amount(money(trial.usd_per_hour_now), exact(trial.usd_per_hour_now)) : "–",
-      count(trial.gpu_h),
-      duration(trial.wall_clock_h * 3_600_000),
-      foreign(visible(Object.entries(trial.progress).map(([name, value]) => `${name} ${count(value)}`).join(", ") || "–")),
-      isFront.has(trial) ? "★ on the front" : behind.has(trial) ? "behind" : "",
-    ])));
-    const more = trials.length > SHOWN ? h("p", { class: "sub" }, `${count(trials.length - SHOWN)} cheaper trials: ask `, h("code", {}, `trainfare costs --by job --where experiment=${this.name}`)) : null;
-    return h("section", { class: "panel", "aria-label": "Trials" }, h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": "Trials" }, listed.element), more);
+    this.listing.draw(trials, {
+      columns,
+      kinds: {
+        "": { words: "All" },
+        live: { words: "Live", holds: isLive },
+        ended: { words: "Not live", holds: (trial) => !isLive(trial) },
+        ...(quality ? { front: { words: "★ On the front", holds: (trial) => isFront.has(trial) }, behind: { words: "Behind", holds: (trial) => behind.has(trial) } } : {}),
+      },
+      text: (trial) => [trial.job_id, trial.owner, trial.team, trial.project, trial.state].join("\n"),
+      keyOf: (trial) => trial.job_id,
+      state: this.state,
+      usual: "cost",
+      cells: (trial) => [
+        h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))),
+        h("span", { class: "state", "data-state": trial.state }, trial.state),
+        ...measures.map(() => (quality in trial.quality ? figure(trial.quality[quality]) : "–")),
+        amount(trial.unpriced_gpu_h > 0 ? `≥ ${money(trial.cost_usd)}` : money(trial.cost_usd), exact(trial.cost_usd)),
+        amount(money(trial.lost_cost_usd), exact(trial.lost_cost_usd)),
+        isLive(trial) ? amount(money(trial.usd_per_hour_now), exact(trial.usd_per_hour_now)) : "–",
+        count(trial.gpu_h),
+        duration(trial.wall_clock_h * 3_600_000),
+        foreign(visible(Object.entries(trial.progress).map(([name, value]) => `${name} ${count(value)}`).join(", ") || "–")),
+        isFront.has(trial) ? "★ on the front" : behind.has(trial) ? "behind" : "",
+      ],
+    });
   }
 }
 

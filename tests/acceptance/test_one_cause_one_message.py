@@ -104,6 +104,18 @@ def test_nodes_that_come_up_one_at_a_time_and_stay_unused_are_one_ticket(tmp_pat
     assert story.told(tmp_path) == [("forgotten_node", "c1/p5", 360)]
 
 
+def test_bursts_of_each_half_hour_are_four_messages_of_which_the_last_one_goes_on(tmp_path: Path) -> None:
+    story = Story()
+    story.start(0, "bursts", "n0")
+    story.lives("bursts", range(540), "n0", None)
+    for minute in range(130, 430, 30):
+        story.put("jobs", minute, job_id="bursts", type="scaled", gpu_count=80, nodes={"n0": 80})
+        story.put("jobs", minute + 8, job_id="bursts", type="scaled", gpu_count=8, nodes={"n0": 8})
+    assert [rule for rule, _, _ in story.told(tmp_path)] == ["burn_fast", "burn_sustained"] * 2
+    ended_min = (max(each.resolved_ms for each in story.alerts) - T0_MS) / MINUTE_MS
+    assert ended_min == pytest.approx(408 + 14 + 60, abs=1)  # an hour after the last burst left the window
+
+
 def test_a_rise_of_the_size_in_the_first_hours_is_one_ticket(tmp_path: Path) -> None:
     story = Story()
     story.start(0, "elastic", "n0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams.explain.why.messages import MessageFate, fates
+from streams.explain.why.messages import MessageFate, fates, outranked
 
 ALERT: dict[str, Any] = {
     "alert_id": "al_1",
@@ -73,3 +73,9 @@ def test_what_was_set_after_the_alert_is_said_too() -> None:
     assert "by ada" not in before.because
     (until,) = fates([ALERT], [], [{**silence, "begins_ms": 1, "until_ms": 3_600_000}], {"al_1": {}}, 9)
     assert until.because.startswith("silence/night by ada until 1970-01-01 01:00:00 UTC")
+
+
+def test_a_fast_burn_that_opens_nothing_names_the_slower_one_that_flaps() -> None:
+    (found,) = outranked({"burn_fast"}, [{**ALERT, "rule": "burn_sustained"}], 9)
+    assert (found.rule, found.status) == ("burn_fast", "not opened")
+    assert found.because == "burn_sustained (al_1) comes first"

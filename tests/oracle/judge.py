@@ -15,14 +15,13 @@ from tests.oracle.burn import PER_HOUR, WINDOWS_MS, Burn
 from tests.oracle.controls import matches, period
 from tests.oracle.knowledge import Knowledge, Told
 from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.openings import Openings
 from tests.oracle.pieces import SCALE
 from tests.oracle.wastes import GOES_ON, WASTES, page_usd
 
 STEP_MS = 10_000
 SAME_EPISODE_MS = 10 * MINUTE_MS
 DRIFT_WAITS_MS = HOUR_MS
-FLAPS_WITHIN_MS = 3 * HOUR_MS
-QUIET_MS = HOUR_MS
 KNOWN_MS = 24 * HOUR_MS
 LEAST_EXTRA_NANO = 10**9  # "its extra cost over the longer one is at least $1"
 
@@ -89,7 +88,7 @@ class JobJudge:
         self.alerts: list[Alert] = []
         self._knowledge = knowledge
         self._latest: dict[str, Alert] = {}
-        self._openings: dict[str, list[int]] = {}  # of each rule, also while its alert stays open
+        self._openings = Openings()
         # Burns that ended with an attempt: until when a next one that goes on like it is known, and what was said of it.
         self._known: dict[str, tuple[int, Fraction]] = {}
         # Facts that went on though their alert was over: until when that is known, since when, and what was said to be wasted.
@@ -99,21 +98,6 @@ class JobJudge:
     def stands(self, rule: str) -> bool:
         """Whether its alert fires because it holds."""
         return self.firing(rule) and self._latest[rule].quiet_ms is None
-
-    def _stays(self, rule: str, at_ms: int) -> bool:
-        """Whether an alert that does not hold stays open: "more than three times in 3 h" until "1 h quiet"."""
-        last = self._openings[rule][-4:]
-        if len(last) < 4 or last[-1] - last[0] >= FLAPS_WITHIN_MS:
-            return False
-        alert = self._latest[rule]
-        alert.quiet_ms = at_ms if alert.quiet_ms is None else alert.quiet_ms
-        return at_ms < alert.quiet_ms + QUIET_MS
-
-    def _holds_again(self, rule: str, at_ms: int) -> None:
-        alert = self._latest[rule]
-        if alert.quiet_ms is not None:
-            alert.quiet_ms = None
-            self._openings[rule].append(at_ms)
 
     def firing(self, rule: str) -> bool:
         latest = self._latest.get(rule)
@@ -168,13 +152,7 @@ class JobJudge:
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
         silent = self._silent(rule.name, now, at_ms) or self._explained(rule, now, at_ms)
         clears = False
-        extra = long[0] - long[1]
-        opens = (
-            held
-            and not silent
-            and now.paid_since(at_ms, at_ms - rule.short_ms)
-            and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
-        )
+        opens = held and not silent and _opens(rule, now, at_ms)
         if is_open:
             # A window without an expected cost decides nothing while the next attempt may come.
             waits = short[1] == 0 and at_ms < now.undecided_until_ms
@@ -183,8 +161,10 @@ class JobJudge:
             if not clears and not self.stands(rule.name):
                 low = not opens
                 if opens:
-                    self._holds_again(rule.name, at_ms)
-            clears = clears or (low and not self._stays(rule.name, at_ms))
+                    self._openings.holds_again(self._latest[rule.name], at_ms)
+                elif self._burns_faster(rule, now, at_ms):
+                    self._latest[rule.name].quiet_ms = at_ms
+            clears = clears or (low and not self._openings.stays(self._latest[rule.name], at_ms))
         elif opens:
             self._open(rule.name, now, at_ms)
         if held and self.stands(rule.name):
@@ -194,6 +174,11 @@ class JobJudge:
             self._remember(self._latest[rule.name], is_over(now, at_ms), silent or not setting.enabled, at_ms)
         elif is_open and self.stands(rule.name) and self._raises(self._latest[rule.name], now, at_ms):
             self._changed(self._latest[rule.name], now, at_ms)
+
+    def _burns_faster(self, rule: Rule, now: Burn, at_ms: int) -> bool:
+        """Whether a faster burn rule would open if the alert of this one did not stay open."""
+        faster = [other for other in BURN_RULES if other.long_ms < rule.long_ms]
+        return any(now.settings[other.name].enabled and _opens(other, now, at_ms) for other in faster)
 
     def _urgency(self, name: str, now: Burn, at_ms: int) -> str:
         """How urgent a burn is at a tick, by what it costs per hour above what is expected."""
@@ -258,6 +243,10 @@ class JobJudge:
 
     def _silent(self, rule: str, now: Burn, at_ms: int) -> bool:
         waits = {"burn_sustained": SUSTAINED_WAITS_MS, "burn_drift": DRIFT_WAITS_MS}
+        if rule == "burn_fast":  # one that flaps tells of it, unless this would be more urgent
+            flapping = [name for name in waits if self.firing(name) and name in self._openings.flapping]
+            levels = [URGENCY.index(self._latest[name].opened_as or "digest") for name in flapping]
+            return any(level >= URGENCY.index(self._urgency(rule, now, at_ms)) for level in levels)
         ceiling = self._latest.get("ceiling")
         if (
             ceiling is not None
@@ -335,7 +324,7 @@ class JobJudge:
         if holds:
             if not self.firing(rule):
                 self._open(rule, now, at_ms)
-            self._holds_again(rule, at_ms)
+            self._openings.holds_again(self._latest[rule], at_ms)
             self._latest[rule].held_ms = at_ms
             if rule not in WITHOUT_FIGURES:
                 take_figures(self._latest[rule], now, at_ms, LOOKS_BACK_MS.get(rule, WINDOWS_MS[0]))
@@ -346,7 +335,7 @@ class JobJudge:
             if rule == "runaway_length" and not now.settings[rule].enabled and self._holds(rule, now, at_ms):
                 self._runaway = None
             ends = not now.settings[rule].enabled or is_over(now, at_ms)
-            if not ends and self._stays(rule, at_ms):
+            if not ends and self._openings.stays(self._latest[rule], at_ms):
                 return
             off = not now.settings[rule].enabled and self._holds(rule, now, at_ms)
             self._clear(rule, now, at_ms)
@@ -364,7 +353,7 @@ class JobJudge:
         else:
             latest = self._latest[rule] = Alert(rule, self.job_id, at_ms)
             self.alerts.append(latest)
-        self._openings.setdefault(rule, []).append(at_ms)
+        self._openings.count(rule, at_ms)
         if rule == "runaway_length":
             first_ms = at_ms if now.first_paid_ms is None else now.first_paid_ms
             self._runaway = at_ms, at_ms + max(at_ms - first_ms, 0)
@@ -408,6 +397,18 @@ class JobJudge:
 def is_over(now: Burn, at_ms: int) -> bool:
     """Whether the job has ended for its alerts."""
     return now.ended and at_ms >= now.undecided_until_ms
+
+
+def _opens(rule: Rule, now: Burn, at_ms: int) -> bool:
+    """Whether a burn rule opens, unless another one is told."""
+    limits = now.settings[rule.name].thresholds
+    long, short = now.accrued(at_ms, rule.long_ms), now.accrued(at_ms, rule.short_ms)
+    return (
+        _at_least(short, limits["short_ratio"])
+        and _at_least(long, limits["long_ratio"])
+        and now.paid_since(at_ms, at_ms - rule.short_ms)
+        and long[0] - long[1] >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
+    )
 
 
 def _at_least(window: tuple[int | Fraction, int | Fraction], ratio: Fraction) -> bool:

@@ -1,8 +1,13 @@
-"""What a job costs is one message: `ceiling` and the burn rules about one job, as the plain judge has them, too."""
+"""What a job costs is one message: `ceiling` and the burn rules about one job, as the plain judge has them, too.
+
+Bursts are a few messages, whichever rules tell of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import pytest
 
 from schemas.tables import ALERTS
 from tests.oracle.cases import T0, job, price
@@ -62,3 +67,25 @@ def test_a_ticket_keeps_no_page_back() -> None:
 
 def test_what_costs_so_much_for_less_than_five_minutes_is_none() -> None:
     assert told(scaled(300, 5)) == []
+
+
+@pytest.mark.parametrize("cuts", [(3,), (9, 14, 15)])
+@pytest.mark.parametrize(
+    ("length", "every", "rules"),
+    [
+        (8, 30, ["burn_fast", "burn_sustained", "burn_fast", "burn_sustained"]),
+        (3, 40, ["burn_fast"] * 4),
+    ],
+)
+def test_bursts_are_four_messages_of_which_the_last_one_goes_on(
+    length: int, every: int, rules: list[str], cuts: Sequence[int]
+) -> None:
+    starts = range(60, 60 + 10 * every, every)
+    steps = [(start + after, gpus) for start in starts for after, gpus in ((0, 100), (length, 10))]
+    lines = [
+        price("p", "2", time_ms=T0),
+        job("j", "started", T0, gpu_count=10),
+        *(job("j", "scaled", T0 + minute * M, gpu_count=gpus) for minute, gpus in steps),
+        job("j", "heartbeat", T0 + 12 * HOUR_MS),
+    ]
+    assert [rule for rule, *_ in sorted(told(lines, cuts), key=lambda each: each[2])] == rules

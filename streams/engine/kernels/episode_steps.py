@@ -5,18 +5,42 @@ from __future__ import annotations
 from schemas.durations import BEGINNING_MS
 from streams.engine.kernels._jit import helper
 from streams.engine.kernels.arrays import I64, Records
-from streams.engine.kernels.episode import EpisodeArrays, RuleLimits
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    IDLE_GPUS,
+    SLOW_PROGRESS,
+    STALLED,
+    EpisodeArrays,
+    RuleLimits,
+)
 
 REOPENS_MS = 600_000
-#: A rule flaps for a job if this opening is the fourth in so long: the alert then stays open until it was quiet for so long.
+#: A rule flaps for a job if this opening is the fourth in so long, those of rules that tell of the same counted as well: the alert then
+#: stays open until it was quiet for so long.
 FLAPS_WITHIN_MS = 10_800_000
 QUIET_MS = 3_600_000
+_MOST_OPENINGS = 3
 
 
 @helper
-def count_opening(at_ms: int, episode: Records) -> None:
-    """Count an opening, and note whether there were more than three within a short time."""
-    episode["flaps"] = 1 if at_ms < episode["opening_3_ms"] + FLAPS_WITHIN_MS else 0
+def _same_thing(rule: int) -> int:
+    """What a rule tells of, as the number of the first rule that does: what a job burns, or that it stands still."""
+    if rule < BURN_RULES:
+        return 0
+    return IDLE_GPUS if rule in (STALLED, SLOW_PROGRESS) else rule
+
+
+@helper
+def count_opening(rule: int, at_ms: int, episodes: Records) -> None:
+    """Count an opening, and note whether rules of the same thing had three before it within a short time."""
+    before = 0
+    for other in range(episodes.size):
+        if _same_thing(other) == _same_thing(rule):
+            before += at_ms < episodes[other]["opening_1_ms"] + FLAPS_WITHIN_MS
+            before += at_ms < episodes[other]["opening_2_ms"] + FLAPS_WITHIN_MS
+            before += at_ms < episodes[other]["opening_3_ms"] + FLAPS_WITHIN_MS
+    episode = episodes[rule]
+    episode["flaps"] = 1 if before >= _MOST_OPENINGS else 0
     episode["opening_3_ms"] = episode["opening_2_ms"]
     episode["opening_2_ms"] = episode["opening_1_ms"]
     episode["opening_1_ms"] = at_ms
@@ -53,7 +77,7 @@ def open_episode(rule: int, at_ms: int, episodes: Records) -> None:
     episode["fired_ms"] = at_ms
     episode["held_ms"] = at_ms
     episode["firings"] += 1
-    count_opening(at_ms, episode)
+    count_opening(rule, at_ms, episodes)
 
 
 @helper

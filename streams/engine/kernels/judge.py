@@ -61,16 +61,24 @@ _ROOM = 65_536  # changes that one kernel call may return
 
 
 @helper
-def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether any rule opens, unless another takes precedence."""
-    enabled = limits.enabled[figures.profile[job]]
-    for rule in range(BURN_RULES):
+def _any_burn_opens(rules: int, tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether any of the first so many burn rules opens, unless another rule takes precedence."""
+    for rule in range(rules):
         if (
             reaches_ratios(tick, job, rule, limits, figures)
-            and enabled >> rule & 1
+            and limits.enabled[figures.profile[job]] >> rule & 1
             and may_open(tick, job, rule, limits, figures)
         ):
             return True
+    return False
+
+
+@helper
+def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether any rule opens, unless another takes precedence."""
+    enabled = limits.enabled[figures.profile[job]]
+    if _any_burn_opens(as_int64(BURN_RULES), tick, job, limits, figures):
+        return True
     runs_long = enabled >> RUNAWAY & 1 and runs_away(tick, job, as_flag(False), times_ms, limits, figures)
     if runs_long or figures.facts[tick, job] & enabled:
         return True
@@ -123,13 +131,18 @@ def _burn_is_over(
     job: int,
     limits: RuleLimits,
     figures: EpisodeArrays,
-    episode: Records,
+    episodes: Records,
 ) -> bool:
     """Whether an open alert of a burn rule clears by its ratios."""
+    episode = episodes[rule]
     if episode["quiet_ms"] != BEGINNING_MS:
         if holds and may_open(tick, job, rule, limits, figures):
-            count_opening(at_ms, episode)
+            count_opening(rule, at_ms, episodes)
             return False
+        if _any_burn_opens(rule, tick, job, limits, figures):
+            episode["quiet_ms"] = (
+                at_ms  # a faster burn goes on, which would open an alert if this one did not stand
+            )
         return not stays_open(at_ms, episode)
     short = limits.short_window[rule]
     cost, expected = accrued(tick, job, short, figures), figures.expected_nano[tick, job, short]
@@ -188,7 +201,7 @@ def _judge_burn(
         kind = SWITCHED_OFF
     elif silent:
         kind = OUTRANKED
-    elif _burn_is_over(rule, holds, at_ms, tick, job, limits, figures, episode):
+    elif _burn_is_over(rule, holds, at_ms, tick, job, limits, figures, episodes):
         kind = RECOVERED
     if holds and episode["quiet_ms"] == BEGINNING_MS:
         episode["held_ms"] = at_ms
@@ -246,7 +259,7 @@ def _judge_fact(
             if rule == RUNAWAY:
                 episode["again_ms"] = at_ms + figures.since_paid_ms[tick, job]
         elif episode["quiet_ms"] != BEGINNING_MS:
-            count_opening(at_ms, episode)
+            count_opening(rule, at_ms, episodes)
         episode["held_ms"] = at_ms
         _keep_figures(rule, tick, job, figures, episode)
         return OPENED if opens else 0

@@ -149,6 +149,22 @@ def _is_explained(
 
 
 @helper
+def _is_known_burn(
+    at_ms: int, tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
+) -> bool:
+    """Whether the alert of another burn rule, which flaps, tells of a fast burn no less urgently."""
+    for burn in (SUSTAINED, DRIFT):
+        if (
+            episodes[burn]["open"] != 0
+            and episodes[burn]["flaps"] != 0
+            and episodes[burn]["level"]
+            >= level_of(as_int64(FAST), at_ms, tick, job, limits, figures, episodes)
+        ):
+            return True
+    return False
+
+
+@helper
 def is_suppressed(
     rule: int,
     times_ms: I64,
@@ -160,7 +176,10 @@ def is_suppressed(
 ) -> bool:
     """Whether a burn rule opens nothing, and what is open of it is over, because another rule tells of that cost."""
     at_ms, pages = times_ms[tick], limits.pages[figures.profile[job]]
-    silent = rule > FAST and episodes[FAST]["open"] != 0
+    if rule == FAST:
+        silent = _is_known_burn(at_ms, tick, job, limits, figures, episodes)
+    else:
+        silent = episodes[FAST]["open"] != 0
     level = level_of(rule, at_ms, tick, job, limits, figures, episodes) if rule > FAST else PAGE_LEVEL
     if rule > FAST and (pages >> CEILING & 1 or level < PAGE_LEVEL):
         # What the job pays is known already, and windows remember it for a while.

@@ -11,7 +11,11 @@ from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches, recurs
 
 #: The rules whose firing keeps another one from opening.
-_BEFORE: Final = {rule.name: rule.yields_to for rule in BURN_RULES}
+#: A slower burn keeps a fast one from opening while it flaps: otherwise it ends as the fast one opens.
+_BEFORE: Final = {
+    rule.name: (*rule.yields_to, *(other.name for other in BURN_RULES if other.long_ms > rule.long_ms))
+    for rule in BURN_RULES
+}
 #: How long a rule stays silent after one of those cleared: the length of its shorter window.
 _RESTS_MS: Final = {rule.name: rule.short_ms for rule in BURN_RULES}
 _WORDS: Final = {

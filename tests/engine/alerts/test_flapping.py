@@ -133,3 +133,49 @@ def test_any_cut_and_any_restart_tells_the_same(seed: int) -> None:
         )
     changes = [alert for alert in whole if is_change(alert)]
     assert [alert for alert in parts if is_change(alert)] == changes
+
+
+def test_openings_of_burn_rules_count_together() -> None:
+    """Bursts that two rules tell of in turn: the fourth opening stays open, whichever rule it is of, and the other one is quiet."""
+    scene = Scene()
+    burst = ((MINUTE_MS, SUSTAINED), (MINUTE_MS, FAST), (28 * MINUTE_MS, USUAL))
+    alerts = scene.see(*burst * 6, (HOUR_MS, USUAL))
+    changes = [(each.rule, *told([each])[0]) for each in alerts if is_change(each)]
+    assert changes == [
+        ("burn_sustained", "firing", 0),
+        ("burn_fast", "firing", 1),
+        ("burn_sustained", "resolved", 1),
+        ("burn_fast", "resolved", 2),
+        ("burn_sustained", "firing", 30),
+        ("burn_fast", "firing", 31),
+        ("burn_sustained", "resolved", 31),
+        # That was the fourth within three hours.
+        ("burn_fast", "resolved", 152 + 60),
+    ]
+    fourth = [each for each in alerts if each.status == "firing" and is_change(each)][3]
+    assert "; stays open until quiet for 1 h" in fourth.summary
+
+
+def test_a_slower_burn_that_flaps_stays_open_as_long_as_faster_ones_come() -> None:
+    scene = Scene()
+    scene.see(*[(MINUTE_MS, SUSTAINED), (20 * MINUTE_MS, USUAL)] * 4)
+    alerts = scene.see(*[(MINUTE_MS, FAST), (50 * MINUTE_MS, USUAL)] * 3, (10 * MINUTE_MS, USUAL))
+    assert told(alerts) == [("resolved", 84 + 2 * 51 + 60)]
+
+
+def test_one_that_is_more_urgent_is_told_beside_one_that_flaps() -> None:
+    scene = Scene()
+    scene.see(*[(MINUTE_MS, SUSTAINED), (20 * MINUTE_MS, USUAL)] * 4)
+    dear = replace(FAST, above_usd_per_hour=100)
+    alerts = scene.see((MINUTE_MS, FAST), (MINUTE_MS, dear), (0, USUAL))
+    changes = {(each.rule, each.severity, each.status) for each in alerts if is_change(each)}
+    assert changes >= {("burn_fast", "page", "firing"), ("burn_sustained", "digest", "resolved")}
+
+
+def test_openings_of_rules_about_what_stands_still_count_together() -> None:
+    scene = Scene()
+    idle, stalled = (At(facts=(NAMES.index(name),)) for name in ("idle_gpus", "stalled"))
+    turns = [(MINUTE_MS, idle), (15 * MINUTE_MS, USUAL), (MINUTE_MS, stalled), (15 * MINUTE_MS, USUAL)]
+    alerts = [each for each in scene.see(*turns * 4, (2 * HOUR_MS, USUAL)) if is_change(each)]
+    assert [each.rule for each in alerts if each.status == "firing"] == ["idle_gpus", "stalled"] * 2
+    assert told(alerts)[-1] == ("resolved", 112 + 61)

@@ -111,6 +111,7 @@ class Job:
     #: Of each rule when it opened, also while its alert stayed open because it flaps; and since when that is quiet.
     openings: dict[str, list[int]] = field(default_factory=dict)
     quiet: dict[str, int] = field(default_factory=dict)
+    flaps: dict[str, bool] = field(default_factory=dict)
     #: Of burns that ended with an attempt: until when one that goes on is known; and what was last said of each rule.
     known: dict[str, int] = field(default_factory=dict)
     said: dict[str, int] = field(default_factory=dict)
@@ -147,8 +148,7 @@ class Job:
 
     def _stays(self, rule: str, t: int) -> bool:
         """Whether the alert of a rule that has opened more than three times in three hours stays open."""
-        *_, fourth, _, _, last = (-NEVER, -NEVER, -NEVER, *self.openings[rule])
-        if last >= fourth + 3 * HOUR:
+        if not self.flaps[rule]:
             return False
         return t < self.quiet.setdefault(rule, t) + HOUR
 
@@ -156,6 +156,9 @@ class Job:
         outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
         if any(self._firing(other) for other in outranked_by):
             return True
+        if rule == "burn_fast":
+            slower = [each for each in list(BURN)[1:] if self._firing(each) and self.flaps[each]]
+            return any(self.episodes[each].level >= self._level(rule, t, at) for each in slower)
         drift = self.episodes.get("burn_drift")
         if rule == "burn_sustained" and drift and drift.firing and drift.level >= self._level(rule, t, at):
             return True
@@ -213,16 +216,13 @@ class Job:
 
     def _burn(self, rule: str, t: int, at: At) -> str:
         long, _, short, _ = BURN[rule]
-        long_ratio, short_ratio, least = self.settings.burn[rule]
+        long_ratio, short_ratio, _ = self.settings.burn[rule]
         off = rule in self.settings.off
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
         silent = self._silent(rule, t, at) or self._explained(rule, t, at)
         what = ""
-        extra = at.accrued(long) - at.expected[long]
         if not self._firing(rule):
-            if not (holds and not at.over and not silent) or off:
-                return ""
-            if not (at.paid_whole[short] and extra >= least):
+            if at.over or silent or not self._opens(rule, at):
                 return ""
             self._fire(rule, t)
             what = "opened"
@@ -233,7 +233,7 @@ class Job:
         elif silent:
             what = "outranked"
         elif rule in self.quiet:
-            what = self._quiet(rule, t, again=holds and at.paid_whole[short] and extra >= least)
+            what = self._quiet(rule, t, at, again=self._opens(rule, at))
         elif at.undecided and not at.expected[short]:
             what = ""
         elif at.ratio(short) < Fraction(8, 10) * short_ratio and not self._stays(rule, t):
@@ -282,11 +282,20 @@ class Job:
         )
         return 0 if level == 1 and goes_on else level
 
-    def _quiet(self, rule: str, t: int, *, again: bool) -> str:
-        """A burn rule whose alert stays open although it did not hold."""
+    def _quiet(self, rule: str, t: int, at: At, *, again: bool) -> str:
+        """A burn rule whose alert stays open although it did not hold: an hour counts in which no faster one does."""
+        if any(self._opens(faster, at) for faster in list(BURN)[: list(BURN).index(rule)]):
+            self.quiet[rule] = t
         if again:
             self._hold_again(rule, t)
         return "" if again or self._stays(rule, t) else "recovered"
+
+    def _opens(self, rule: str, at: At) -> bool:
+        long, _, short, _ = BURN[rule]
+        long_ratio, short_ratio, least = self.settings.burn[rule]
+        reached = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
+        extra = at.accrued(long) - at.expected[long]
+        return reached and rule not in self.settings.off and at.paid_whole[short] and extra >= least
 
     def _holds(self, rule: str, t: int, at: At) -> bool:
         settings = self.settings
@@ -347,9 +356,17 @@ class Job:
             self.episodes[rule] = last = Episode(started=t, cleared=last.cleared if last else None)
         last.firing, last.fired, last.held = True, t, t
         last.firings += 1
-        self.openings.setdefault(rule, []).append(t)
+        self._opened(rule, t)
 
     def _hold_again(self, rule: str, t: int) -> None:
         """The condition holds again while the alert stayed open."""
         del self.quiet[rule]
-        self.openings[rule].append(t)
+        self._opened(rule, t)
+
+    def _opened(self, rule: str, t: int) -> None:
+        """More than three openings in three hours flap; those of the burn rules count together."""
+        self.openings.setdefault(rule, []).append(t)
+        openings = [
+            each for other in (BURN if rule in BURN else (rule,)) for each in self.openings.get(other, ())
+        ]
+        self.flaps[rule] = sum(t < each + 3 * HOUR for each in openings) > 3

@@ -216,13 +216,13 @@ class Burn:
     def _idle_view(self, at_ms: int) -> IdleView:
         end_ms = (at_ms // MINUTE_MS - 2) * MINUTE_MS
         since_ms = next((a for a, b in self.paid if a < end_ms <= b), end_ms)
-        # GPUs that a suspended attempt holds are not asked to work.
-        held = (min(each.end_ms, end_ms) for each in self.attempts.suspended if each.start_ms < end_ms)
+        # GPUs of an attempt that does not run are not asked to work.
+        held = (min(each.end_ms, end_ms) for each in self.attempts.holding if each.start_ms < end_ms)
         since_ms = max([since_ms, *held])
         limits = self.settings["idle_gpus"].thresholds
         return IdleView(
             end_ms, self.used, since_ms, self.cost.until, SCALE, self.held, limits, self.interactive,
-            [(each.start_ms, each.end_ms) for each in self.attempts.suspended], self.gpus,
+            [(each.start_ms, each.end_ms) for each in self.attempts.holding], self.gpus,
         )  # fmt: skip
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:

@@ -68,7 +68,7 @@ class IdleView(NamedTuple):
     held: Sequence[tuple[int, int, int]]
     limits: Mapping[str, Fraction]
     interactive: bool
-    suspended: Sequence[tuple[int, int]] = ()
+    not_running: Sequence[tuple[int, int]] = ()
     gpus: UsedByGpu = {}  # noqa: RUF012 - nobody changes it
 
     @property
@@ -134,7 +134,7 @@ class IdleView(NamedTuple):
         for minute in range(self.end - 360, hi):
             a, b = minute * MINUTE_MS, (minute + 1) * MINUTE_MS
             sampled, productive = self.sums(minute, minute + 1)
-            if not sampled or any(a < end and start < b for start, end in self.suspended):
+            if not sampled or any(a < end and start < b for start, end in self.not_running):
                 continue
             if productive >= self.limits["productive_ratio"] * sampled:
                 longest, run, has_worked = max(longest, run), 0, True

@@ -150,8 +150,8 @@ class Unsaved(NamedTuple):
     scale: int
 
 
-class Suspended(NamedTuple):
-    """When an attempt is suspended and holds GPUs, without a break, and what it pays."""
+class Holding(NamedTuple):
+    """When an attempt holds GPUs and does not run, without a break, and what it pays."""
 
     start_ms: int
     end_ms: int
@@ -192,7 +192,7 @@ class AttemptRules:
     scale: int
     said: Callable[[int], int]
     said_anew_ms: Sequence[int]
-    suspended: Sequence[Suspended]
+    holding: Sequence[Holding]
     still: Still | None
     slowing: Slowing | None
     saved_ms: Sequence[int]
@@ -216,14 +216,14 @@ class AttemptRules:
         return is_much and rate > Fraction(6, 5) * self.said(at_ms)
 
     def holds_gpus(self, at_ms: int) -> bool:
-        """An attempt has been suspended for long, holds GPUs, and pays enough now."""
+        """An attempt has held GPUs for long and not run, and pays enough now."""
         after_ms = self.limits["held"]["minutes"] * MINUTE_MS
         least = self.limits["held"]["least_usd_per_hour"] * 10**9
         return any(
             each.start_ms + after_ms <= at_ms < each.end_ms
             and sum(p.rate for p in each.pieces if p.start_ms <= at_ms < p.end_ms) * HOUR_MS
             >= least * each.scale
-            for each in self.suspended
+            for each in self.holding
         )
 
     def stands_still(self, at_ms: int) -> bool:
@@ -367,7 +367,7 @@ def attempt_rules(
         scale,
         said,
         said_anew_ms,
-        _suspended(attempts, pieces, scale),
+        _holding(attempts, pieces, scale),
         _still(attempts, pieces, scale, *progress),
         slowing(attempts, pieces, scale, slow),
         [e["time_ms"] for a in attempts for e in a.effective if e["type"] == "checkpointed"],
@@ -393,16 +393,16 @@ def _still(
     return None
 
 
-def _suspended(
+def _holding(
     attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int
-) -> list[Suspended]:
+) -> list[Holding]:
     return [
-        Suspended(start_ms, end_ms, pieces.get(attempt.number, ()), scale)
+        Holding(start_ms, end_ms, pieces.get(attempt.number, ()), scale)
         for attempt in attempts
         for start_ms, end_ms in union(
             (s.start_ms, s.end_ms)
             for s in attempt.segments(ENDLESS_MS)
-            if s.phase == "suspended" and s.values.gpu_milli
+            if s.phase in ("starting", "suspended") and s.values.gpu_milli
         )
     ]
 

@@ -24,7 +24,7 @@ class Minute(NamedTuple):
 
 
 def _is_low(minutes: Mapping[int, Minute], end_ms: int, measure: str) -> bool:
-    """ "busy for half of the time or more, and their tensor cores active for 2 % of it at most, or their multiprocessors for 10 %" """
+    """ "busy for a fifth of the time or more, and their tensor cores active for 2 % of it at most, or their multiprocessors for 10 %" """
     found = [minutes[at] for back in range(1, 31) if (at := end_ms - LATE_MS - back * MINUTE_MS) in minutes]
     active = [value for each in found if (value := getattr(each, measure)) is not None]
     if not active or 2 * len(active) < len(found):
@@ -33,7 +33,7 @@ def _is_low(minutes: Mapping[int, Minute], end_ms: int, measure: str) -> bool:
         100 if measure == "sm" else 20
     )  # permille, whole: sums of doubles miss a threshold by their last digit
     busy = sum(round(1000 * each.busy) for each in found)
-    return busy >= 500 * len(found) and sum(round(1000 * each) for each in active) <= most * len(active)
+    return busy >= 200 * len(found) and sum(round(1000 * each) for each in active) <= most * len(active)
 
 
 def inefficient(minutes: Mapping[int, Minute], at_ms: int, fires: bool) -> bool:

@@ -18,14 +18,17 @@ def steady(tell: Teller, job: str) -> None:
     expected = rng.choice(
         ({}, {"expected_usd_per_hour": usd * gpus}, {"expected_usd_per_hour": f"{usd * gpus:.6f}"})
     )
-    tell.begin(job, begin_ms, usd=usd, kind=rng.choice(("allocated", "started")), gpu_count=gpus, **expected)
-    attempt, at_ms = 1, begin_ms
+    kind = rng.choice(("allocated", "started"))
+    tell.begin(job, begin_ms, usd=usd, kind=kind, gpu_count=gpus, **expected)
+    attempt, at_ms = 1, _running_from(tell, job, begin_ms, 1, kind)
     while (at_ms := tell.instant(at_ms + MINUTE_MS, at_ms + 40 * MINUTE_MS)) < end_ms - 25 * MINUTE_MS:
         what = rng.choice(("heartbeat", "checkpointed", "suspended", "held", "preempted", "started"))
         if what == "preempted":
             tell.job(job, rng.choice(("preempted", "failed")), at_ms, attempt=attempt)
             attempt, at_ms = attempt + 1, at_ms + rng.randrange(20 * MINUTE_MS)
-            tell.job(job, rng.choice(("allocated", "started")), at_ms, attempt=attempt)
+            kind = rng.choice(("allocated", "started"))
+            tell.job(job, kind, at_ms, attempt=attempt)
+            at_ms = _running_from(tell, job, at_ms, attempt, kind)
         elif what in ("suspended", "held"):
             tell.job(job, "suspended", at_ms, attempt=attempt, holds_gpus=what == "held")
             at_ms += rng.randrange(20 * MINUTE_MS)
@@ -34,6 +37,14 @@ def steady(tell: Teller, job: str) -> None:
             tell.job(job, what, at_ms, attempt=attempt)
     tell.end(job, end_ms, attempt=attempt)
     tell.trace.quiet.add(job)
+
+
+def _running_from(tell: Teller, job: str, at_ms: int, attempt: int, kind: str) -> int:
+    """When an attempt runs that has been given its GPUs: within 20 min."""
+    if kind == "allocated":
+        at_ms += tell.rng.randrange(20 * MINUTE_MS)
+        tell.job(job, "started", at_ms, attempt=attempt)
+    return at_ms
 
 
 def scaled(tell: Teller, job: str) -> None:

@@ -112,11 +112,11 @@ def unpriced_evidence(job_id: str) -> str:
     )
 
 
-def suspended_evidence(job_id: str) -> str:
-    """SQL for the GPUs that the job holds while it is suspended, node by node: since when, GPU-hours, and what they cost."""
+def held_evidence(job_id: str) -> str:
+    """SQL for the GPUs that the job holds while it does not run, node by node: since when, GPU-hours, and what they cost."""
     return (
-        "SELECT l.attempt AS attempt, l.node AS node, l.gpu_type AS gpu_type, min(l.minute) AS first_minute,"
+        "SELECT l.attempt AS attempt, l.phase AS phase, l.node AS node, l.gpu_type AS gpu_type, min(l.minute) AS first_minute,"
         " max(l.minute) AS last_minute, round(sum(l.quantity) / 3600000000, 4) AS gpu_h, sum(l.cost_usd) AS cost_usd"
-        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.phase = 'suspended'"
-        " GROUP BY attempt, node, gpu_type ORDER BY attempt, node, gpu_type"
+        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.phase IN ('starting', 'suspended')"
+        " GROUP BY attempt, phase, node, gpu_type ORDER BY attempt, first_minute, phase, node, gpu_type"
     )

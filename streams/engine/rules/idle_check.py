@@ -20,7 +20,7 @@ from streams.engine.coverage.coverage import Coverage, JobMinutes, RecentUsage
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
-from streams.engine.rules.held import suspensions
+from streams.engine.rules.held import held_spans
 from streams.engine.rules.idle_gpus import (
     BLOCK_MINUTES,
     BLOCKS_AT_MOST,
@@ -244,10 +244,10 @@ def _unused(
 
 
 def _works_since_ms(curves: CurveBook, job: JobState, until_ms: int) -> int:
-    """Since when a job is paid and not suspended: GPUs that it holds meanwhile idle as they should, and `held` tells of them."""
+    """Since when a job is paid and runs: GPUs that it holds before, or while it is suspended, are asked for nothing, and `held` is about them."""
     since_ms = curves.paid_since_ms(job.id, until_ms)
     for line in job.timelines().values():
-        for from_ms, end_ms in suspensions(line):
+        for from_ms, end_ms in held_spans(line):
             if from_ms < until_ms:
                 since_ms = max(since_ms, min(end_ms, until_ms))
     return since_ms
@@ -257,14 +257,14 @@ def _longest_phase(coverage: Coverage, job: JobState, until: int, minutes: int, 
     """For how long the GPUs of a job idled between times of work, before they have for so many minutes."""
     usage = coverage.job_minutes(job.id, until - LOOKBACK_MINUTES, until - minutes)
     sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
-    return _longest_between(_unsuspended(job, sampled_ms, until - LOOKBACK_MINUTES), productive_ms, ratio)
+    return _longest_between(_while_running(job, sampled_ms, until - LOOKBACK_MINUTES), productive_ms, ratio)
 
 
-def _unsuspended(job: JobState, sampled_ms: I64, first_minute: int) -> I64:
-    """What was sampled in each minute from one on; nothing in those in which the job was suspended and held its GPUs."""
+def _while_running(job: JobState, sampled_ms: I64, first_minute: int) -> I64:
+    """What was sampled in each minute from one on; nothing in those in which the job held its GPUs and did not run."""
     asked_ms = sampled_ms.copy()
     for line in job.timelines().values():
-        for from_ms, end_ms in suspensions(line):
+        for from_ms, end_ms in held_spans(line):
             lo, hi = (max(at - first_minute, 0) for at in (from_ms // MINUTE_MS, -(-end_ms // MINUTE_MS)))
             asked_ms[lo:hi] = 0
     return asked_ms
@@ -322,7 +322,7 @@ def _fallen(
         worked_before=sampled > 0 and WORKED_RATIO * sampled <= worked <= most * sampled,
         on_all_nodes=bool((of_node[1] <= FALLEN_RATIO * of_node[0]).all()),
         longest_before=_longest_between(
-            _unsuspended(job, sampled_ms, until - LOOKBACK_MINUTES)[:begin], productive_ms[:begin], ratio
+            _while_running(job, sampled_ms, until - LOOKBACK_MINUTES)[:begin], productive_ms[:begin], ratio
         ),
         sampled_ms=int(sampled_ms[begin:].sum()),
         held_ms=_held_ms(job, from_ms, until_ms),

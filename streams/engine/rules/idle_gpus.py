@@ -237,7 +237,7 @@ RULE: Final = JobRule(
         "leaves {cause}",
         "stop it or give GPUs back",
         "uses its GPUs again",
-        advice_on=(_UNUSED, "look whether they are dead, or ask for fewer"),
+        advice_on=((_UNUSED, "look whether they are dead, or ask for fewer"),),
         partly_on=_UNUSED,
     ),
     stood=_stood,

@@ -151,7 +151,7 @@ RULE: Final = LedgerRule(
     severity=TICKET,
     about="`job`",
     holds=(
-        "in each half hour of the last 2 h its GPUs were busy for half of the time or more, and their tensor "
+        "in each half hour of the last 2 h its GPUs were busy for a fifth of the time or more, and their tensor "
         "cores active for at most 2 % of it or their multiprocessors for at most 10 %, where these are "
         "sampled. A GPU-hour costs $1.50 or more, and $1/h are wasted. It ends when they do more for an hour."
         " Once a week for jobs of one name"
@@ -163,7 +163,7 @@ RULE: Final = LedgerRule(
             0.02, 0, 1, "active share of tensor cores (`tensor_ratio` of samples), at most"
         ),
         "sm_ratio": Threshold(0.1, 0, 1, "active share of multiprocessors (`sm_ratio` of samples), at most"),
-        "busy_ratio": Threshold(0.5, 0.01, 1, "share of the time for which GPUs are busy (`util_ratio`)"),
+        "busy_ratio": Threshold(0.2, 0.01, 1, "share of the time for which GPUs are busy (`util_ratio`)"),
         "hours": Threshold(2, 0.5, 24, "hours for which it has been so, in whole halves"),
         "usd_per_gpu_hour": Threshold(1.5, 0, 1e6, "what a GPU of it costs per hour, at least"),
         LEAST_WASTE: Threshold(1, 0, 1e9, "dollars per hour that are paid for the inactive share"),

@@ -174,8 +174,8 @@ class Words(NamedTuple):
     over: str
     before_cost: str = "else"  # '': what it costs is not known, or said
     unknown: str = ""  # stands for a cause of which nothing is known any more
-    #: What to do instead where the cause has this text.
-    advice_on: tuple[str, str] = ("", "")
+    #: What to do instead where the cause has a text; the first of them counts.
+    advice_on: tuple[tuple[str, str], ...] = ()
     partly_on: str = (
         ""  # where the cause has this text, it says itself which part of what the job pays is at stake
     )
@@ -187,8 +187,7 @@ class Words(NamedTuple):
 
     def advice_for(self, cause: str) -> str:
         """What to do about a cause."""
-        text, advice = self.advice_on
-        return advice if text and text in cause else self.advice
+        return next((advice for text, advice in self.advice_on if text in cause), self.advice)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,11 +70,13 @@ def holds(jump: PriceJump, use: PriceUse, of: Mapping[str, float]) -> bool:
 def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding:
     """Return the sentence and the evidence of a jump."""
     ratio = float(jump.ratio)
-    went = f"went from {usd(jump.before_nano)} to {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)}"
+    before, now = usd(jump.before_nano), f"{usd(jump.usd_nano)} a {jump.per}"
+    went = f"went from {before} to {now}, {_said(ratio) if ratio else 'which makes it free'}"
     more_nano = max(use.more_nano_per_hour, 0)
     is_page = more_nano >= of.thresholds["page_usd_per_hour"] * NANO_PER_USD
     if jump.other_sku:
-        went = f"is {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)} that of {short(jump.other_sku)}, the nearest of {short(jump.gpu_type)}"
+        nearest = f"that of {short(jump.other_sku)}, the nearest of {short(jump.gpu_type)}"
+        went = f"is {now}, {_said(ratio)} {nearest}" if ratio else f"is {now}, and {nearest} is {before}"
 
     def text(at_most: int) -> str:
         if not more_nano:

@@ -146,7 +146,10 @@ RULE: Final = JobRule(
         "keep the data where the job runs",
         "no longer pays so much for traffic; it paid {cost} in 1 h, {rest} for all else",
         "else at least",
-        advice_on=(" requests", "write or read fewer, larger objects"),
+        advice_on=(
+            (" requests", "write or read fewer, larger objects"),
+            ("storage stored", "delete what is no longer needed, or keep fewer checkpoints"),
+        ),
     ),
     waste=_waste,
 )

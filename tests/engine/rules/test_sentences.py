@@ -250,3 +250,16 @@ def test_a_rule_that_is_switched_off_says_so() -> None:
     }
     told = sentences(*failing("run-1", 3), Line("controls", off), job("other", "queued", T0 + 2 * HOUR_MS))
     assert told["retry_loop", "resolved"].startswith('run-1 is not judged by "Retry loop" any more; from ')
+
+
+def test_what_is_stored_is_to_be_deleted() -> None:
+    told = sentences(
+        price("kept", "0.023", component="storage", per="gib_month", match={"op": "stored"}),
+        job("run-1", "started", T0, gpu_count=1, purchase="spot"),
+        storage("run-1", T0 + 90 * M, 60 * M, "stored", bytes=8 * 10**15),
+        job("other", "queued", T0 + 100 * M),
+    )
+    assert (
+        "storage stored; delete what is no longer needed, or keep fewer checkpoints"
+        in told["traffic", "firing"]
+    )

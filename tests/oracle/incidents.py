@@ -29,6 +29,7 @@ class Fired(NamedTuple):
     page_ms: int | None = None  # from when on it was a page
     owner: str = "ada"
     stood_ms: int | None = None  # since when the job stands still
+    usd_per_hour: int = 0  # what the job pays, of a rule about jobs that do nothing
 
 
 class Told(NamedTuple):
@@ -194,6 +195,13 @@ def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:
     if ticket_ms is None and any(each.ticket_ms is not None and each.ticket_ms < at_ms for each in alerts):
         ticket_ms = at_ms
     if page_ms is None and any(each.page_ms is not None and each.page_ms < at_ms for each in alerts):
+        page_ms = at_ms
+    # "a page where jobs that do nothing pay $100/h together", those for the digest not counted
+    tickets = [each for each in alerts if each.ticket_ms is not None and each.ticket_ms < at_ms]
+    pays = {
+        each.job_id: max(of.usd_per_hour for of in tickets if of.job_id == each.job_id) for each in tickets
+    }
+    if page_ms is None and not now.run_of and sum(pays.values()) >= 100:
         page_ms = at_ms
     told = now._replace(ticket_ms=ticket_ms, page_ms=page_ms)
     return now if told == now else told._replace(jobs=len(_jobs(alerts)))

@@ -393,9 +393,7 @@ def _still(
     return None
 
 
-def _holding(
-    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int
-) -> list[Holding]:
+def _holding(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int) -> list[Holding]:
     return [
         Holding(start_ms, end_ms, pieces.get(attempt.number, ()), scale)
         for attempt in attempts

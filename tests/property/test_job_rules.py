@@ -322,8 +322,8 @@ def _unsaved_though_suspended(patch: pytest.MonkeyPatch) -> None:
 
 def _held_though_released(patch: pytest.MonkeyPatch) -> None:
     """What a suspended job holds is not asked for."""
-    suspended = plain._suspended
-    patch.setattr(plain, "_suspended", lambda *a: [each._replace(end_ms=2**62) for each in suspended(*a)])
+    suspended = plain._holding
+    patch.setattr(plain, "_holding", lambda *a: [each._replace(end_ms=2**62) for each in suspended(*a)])
 
 
 def _held_anew(patch: pytest.MonkeyPatch) -> None:

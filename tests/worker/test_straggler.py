@@ -163,6 +163,14 @@ def test_seven_of_eight_nodes_that_stand_still_are_told_with_what_they_cost(worl
     works(world, alert)
 
 
+def test_most_nodes_that_still_work_are_not_said_to_stand_still(world: World) -> None:
+    uses(world, "slow", range(LENGTH), n0=full, **{f"n{number}": falls(40, 0.4) for number in range(1, 4)})
+    (alert, _) = [each for each in world.look(3) if each.rule == RULE]
+    assert alert.summary.startswith(
+        "slow: 3 of 4 nodes at 40 % GPU use since 10:43 UTC, the other one at 90 %; $33/h unused; look what its ranks wait for"
+    )
+
+
 def test_nodes_that_never_worked_as_the_busiest_one_are_none(world: World) -> None:
     nodes = {f"n{number}": falls(0, 0.1) for number in range(1, 8)}
     uses(world, "one-works", range(LENGTH), n0=full, **nodes)

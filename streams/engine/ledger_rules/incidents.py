@@ -105,7 +105,7 @@ def _changes(
                 fires = None
             else:
                 members = members if is_run or stands else _covered(members, of)
-                if is_above(severity_of(members, at_ms), fires.severity):
+                if is_above(severity_of(members, at_ms, of.thresholds, is_run=is_run), fires.severity):
                     fires = raised(
                         fires,
                         opened(finding(of, members, at_ms, operator, TITLES, is_run=is_run)),

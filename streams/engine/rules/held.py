@@ -90,9 +90,7 @@ def _standing(at: JobAt) -> Holding | None:
     return max(_at_tick(at.timelines, at.lines, at.at_ms), key=rank, default=None)
 
 
-def _at_tick(
-    timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int
-) -> Iterator[Holding]:
+def _at_tick(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[Holding]:
     for line in paid_after(timelines, at_ms):
         for segment in holding(line):
             if segment.start_ms <= at_ms < segment.end_ms:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from schemas.counting import how_many
 from schemas.durations import MINUTE_MS
+from schemas.units import NANO_PER_USD
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
@@ -19,12 +20,14 @@ from streams.engine.rules.formatting import rounded_usd, sentence, short, short_
 from streams.engine.rules.rule import (
     DIGEST,
     PAGE,
+    PAGE_FROM,
     TICKET,
     URGENCY,
     LedgerRule,
     Margin,
     Threshold,
     from_threshold_on,
+    page_from,
 )
 from streams.engine.rules.shared_cause import PRICE, SILENCE, STANDSTILL, STANDSTILL_RULES, SWEEP, parts_of
 
@@ -34,6 +37,8 @@ TOGETHER_MS: Final = 2 * MINUTE_MS
 #: Jobs stand still by one cause if they do so since instants that are no further apart: they report each few minutes.
 STOOD_TOGETHER_MS: Final = 5 * MINUTE_MS
 _DEAREST: Final = 3
+#: Rules about jobs that do nothing: all that such a job pays is wasted.
+_IN_VAIN: Final = frozenset((*STANDSTILL_RULES, "held"))
 CLUSTER: Final = "cluster"
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
 _KINDS: Final = {PRICE: "sku", SILENCE: "source", STANDSTILL: CLUSTER}
@@ -183,9 +188,21 @@ def operator_of(cause: str) -> str:
     return _OPERATORS.get(parts_of(cause)[0], "") if cause else ""
 
 
-def severity_of(alerts: Iterable[SharedAlert], at_ms: int) -> str:
-    """How urgent an incident is at an instant: as the most urgent of its alerts."""
-    return max((each.severity_at(at_ms) for each in alerts), key=URGENCY.index, default=DIGEST)
+def severity_of(
+    alerts: Iterable[SharedAlert], at_ms: int, of: Mapping[str, float], *, is_run: bool = False
+) -> str:
+    """How urgent an incident is at an instant: as the most urgent of its alerts, and a page where its jobs waste enough together.
+
+    Jobs that do nothing waste all that they pay. Alerts for the digest do not count, nor do jobs that ran one after another.
+    """
+    severities, in_vain = [DIGEST], dict[str, int]()
+    for each in alerts:
+        severities.append(each.severity_at(at_ms))
+        if severities[-1] != DIGEST and each.rule in _IN_VAIN and not is_run:
+            in_vain[each.job_id] = max(in_vain.get(each.job_id, 0), each.nano_per_hour)
+    if in_vain and sum(in_vain.values()) >= of[PAGE_FROM] * NANO_PER_USD:
+        return PAGE
+    return max(severities, key=URGENCY.index)
 
 
 def finding(
@@ -230,7 +247,7 @@ def finding(
         # Of a sweep of several people, whoever pays most.
         owner = next((each.owner for each in alerts if each.job_id == dearest[0]), "")
     return LedgerFinding(
-        _NAME, severity_of(alerts, at_ms), kind, name, at_ms,
+        _NAME, severity_of(alerts, at_ms, of.thresholds, is_run=is_run), kind, name, at_ms,
         sentence(run_text if is_run else text, _RUN_ADVICE if is_run else advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
         f" WHERE {_are_of(cause, stood_ms)} AND started >= fromUnixTimestamp64Milli({_since_ms(alerts, at_ms, is_run=is_run):d}, 'UTC')"
@@ -327,11 +344,13 @@ RULE: Final = LedgerRule(
         "alerts about 3 jobs or more have one cause and opened within 2 min, or jobs of 3 owners or more in one cluster stand still"
         " (`idle_gpus`, `stalled`) since instants within 5 min; it ends 10 min after the last of them. Or it is the"
         " fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h. It is as urgent as the"
-        " most urgent of them, also when one becomes more urgent later"
+        " most urgent of them, also when one becomes more urgent later, and a page where jobs that do nothing"
+        " (`idle_gpus`, `stalled`, `held`) pay $100/h together"
     ),
     runbook="messages.md#incidents",
     yields_to=("price_jump",),
-    thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},
+    thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)}
+    | page_from("dollars per hour that jobs pay together which do nothing"),
     each="cause",
     finding=finding,
     margins=margins,

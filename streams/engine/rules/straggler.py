@@ -39,6 +39,8 @@ LAG_MS: Final = 2 * MINUTE_MS
 LOOKBACK_SLOTS: Final = 72
 #: Nodes that did less do no work: the others go on without them.
 WORKS_RATIO: Final = 0.02
+#: Most nodes that do less than this stand still, in words; others are slow.
+_STILL_RATIO: Final = 0.2
 #: In so many slots a node worked as the others, so it has the same part in the job.
 WORKED_SLOTS: Final = 2
 #: A job of fewer nodes has none that say which of them is the usual one: one may evaluate while the others wait.
@@ -245,10 +247,16 @@ def finding(
 
     def said(at_most: int) -> str:
         if uneven.are_most:
-            nodes = f"{len(uneven.slow)} of {len(uneven.slow) + uneven.others} nodes stand still"
-            works = "the other one works" if uneven.others == 1 else "the others work"
+            nodes = f"{len(uneven.slow)} of {len(uneven.slow) + uneven.others} nodes"
+            other, does = ("the other one", "works") if uneven.others == 1 else ("the others", "work")
+            since = f"since {short_instant(uneven.since_ms, at_ms)} UTC"
+            if uneven.slow_ratio < _STILL_RATIO:
+                work = f"{nodes} stand still {since}, {other} {does}"
+            else:
+                used = f"{100 * uneven.slow_ratio:.0f} % GPU use"
+                work = f"{nodes} at {used} {since}, {other} at {100 * uneven.others_ratio:.0f} %"
             return (
-                f"{short(job, at_most)}: {nodes} since {short_instant(uneven.since_ms, at_ms)} UTC, {works};"
+                f"{short(job, at_most)}: {work};"
                 f" {rounded_usd(waste_nano)}/h unused; look what its ranks wait for, restart it, else {unheeded(waste_nano, at_ms)}"
             )
         node = f"node {short(uneven.slow[0], at_most)}" + (f" and {more} more" if more else "")

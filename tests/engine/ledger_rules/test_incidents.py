@@ -21,7 +21,7 @@ from tests.property.profile import PROFILE
 
 MINUTE_MS = 60_000
 END_MS = 60 * MINUTE_MS
-ON = LedgerSettings(True, RULE.severity, {"jobs": 3})
+ON = LedgerSettings(True, RULE.severity, {"jobs": 3, "page_usd_per_hour": 100})
 PRICE, POOL = cause_text("price", "h100"), cause_text("silence", "c1", "p5")
 CLUSTER = cause_text("standstill", "c1")
 SWEEP = cause_text("sweep", "idle_gpus", "vision", "lr")
@@ -41,7 +41,7 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
     )
     return SharedAlert(
         each.cause,
-        "silent_job",
+        "stalled" if each.usd_per_hour else "silent_job",
         "page" if page_ms is not None else "ticket" if ticket_ms is not None else "digest",
         each.job_id,
         each.owner,
@@ -49,7 +49,7 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
         "",
         each.started_ms,
         over_ms,
-        10**9,
+        (each.usd_per_hour or 1) * 10**9,
         _raised_ms(ticket_ms, each.started_ms),
         _raised_ms(page_ms, each.started_ms),
         each.stood_ms,
@@ -106,7 +106,7 @@ def judged(
 
 
 EPISODES = st.builds(
-    lambda cause, job, tick, length, ticket, page, owner, stood: Fired(
+    lambda cause, job, tick, length, ticket, page, owner, stood, usd: Fired(
         cause,
         f"j{job}",
         tick * 10_000,
@@ -115,6 +115,7 @@ EPISODES = st.builds(
         None if ticket is None or page is None else (tick + ticket + page) * 10_000,
         owner if cause == CLUSTER else "ada",
         stood if cause == CLUSTER else None,
+        usd,
     ),
     st.sampled_from([PRICE, POOL, SWEEP, CLUSTER]),
     st.integers(0, 4),
@@ -124,6 +125,7 @@ EPISODES = st.builds(
     st.one_of(st.none(), st.integers(0, 60)),
     st.sampled_from(["", "ada", "bob", "cyd", "dan"]),
     st.one_of(st.none(), st.integers(0, 40).map(lambda half: half * 30_000), st.integers(0, 5)),
+    st.sampled_from([0, 0, 10, 30, 33, 34, 40, 90]),
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
@@ -279,6 +281,22 @@ def test_one_that_becomes_a_page_makes_the_incident_one_and_what_came_alone_late
         31 * MINUTE_MS,
         31 * MINUTE_MS,
     )
+
+
+def test_jobs_that_do_nothing_are_a_page_once_they_pay_enough_together() -> None:
+    began = [Fired(SWEEP, f"j{number}", number, None, usd_per_hour=30) for number in range(3)]
+    cuts = {minute * MINUTE_MS for minute in range(1, 60)}
+    assert [each.severity for each in judged(began, cuts, {}, live=True)] == ["ticket"]
+    fourth = Fired(SWEEP, "late", MINUTE_MS, None, usd_per_hour=30)
+    opened, raised = judged([*began, fourth], cuts, {}, live=True)
+    assert (opened.severity, raised.severity, raised.page_ms) == ("ticket", "page", 2 * MINUTE_MS)
+    assert raised.summary.startswith("4 jobs at $120/h")
+    again = began[0]._replace(started_ms=9)
+    assert [each.severity for each in judged([*began, again], cuts, {}, live=True)] == ["ticket"], (
+        "one job twice"
+    )
+    for_digest = fourth._replace(ticket_ms=None)
+    assert [each.severity for each in judged([*began, for_digest], cuts, {}, live=True)] == ["ticket"]
 
 
 def stands(*jobs: tuple[str, int, int], lasts: int = 300) -> list[Fired]:

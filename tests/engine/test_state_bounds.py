@@ -118,6 +118,8 @@ def test_checkpoints_that_no_end_can_fall_before_are_not_kept() -> None:
     lines += [job("j", "checkpointed", T0 + k * 10 * M) for k in range(1, 6 * 72)]
     machine = fed(lines, 100)
     assert len(machine.shards[0].jobs["j"].attempts[1].events) < 6 * 26
+    # What is left says as well how often it saves.
+    assert machine.shards[0].jobs["j"].timelines()[1].saves_ms == (10 * M,) * 3
     # The earliest end that is not too late: what was lost begins at the checkpoint before it.
     newest_ms = T0 + (6 * 72 - 1) * 10 * M
     lines.append(job("j", "failed", newest_ms - 24 * H + 5 * M))

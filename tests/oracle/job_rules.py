@@ -15,6 +15,7 @@ from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.oracle.pace import Reported
 from tests.oracle.slow import Slowed, Slowing, slowing
 from tests.oracle.timeline import ENDLESS_MS, Attempt, union
+from tests.oracle.unsaved import Unsaved, unsaved
 
 TOLD = {"ticket_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)}
 #: Thresholds of the rules that have some; a record changes those that it names.
@@ -68,7 +69,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "instance_usd_per_hour": Fraction(10),
     },
     "ceiling": {"usd_per_hour": Fraction(500), "minutes": Fraction(5)},
-    "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)} | TOLD,
+    "no_checkpoint": {"hours": Fraction(6), "usual_times": Fraction(2), "least_usd": Fraction(100)} | TOLD,
     "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
     "stalled": {
         "minutes": Fraction(15),
@@ -139,15 +140,6 @@ class Risen(NamedTuple):
     end_ms: int
     share: Fraction
     pieces: Sequence[Rated] = ()
-
-
-class Unsaved(NamedTuple):
-    """An attempt whose work is expected to be saved: since when it is not, when it runs, and what it pays."""
-
-    since_ms: int
-    running: Sequence[tuple[int, int]]
-    pieces: Sequence[Rated]
-    scale: int
 
 
 class Holding(NamedTuple):
@@ -258,18 +250,7 @@ class AttemptRules:
 
     def saves_nothing(self, at_ms: int) -> bool:
         """A running attempt has made no checkpoint for hours, and has cost much since then."""
-        for each in self.unsaved:
-            if not any(start_ms <= at_ms < end_ms for start_ms, end_ms in each.running):
-                continue
-            cost = sum(
-                piece.rate * max(0, min(at_ms, piece.end_ms) - max(each.since_ms, piece.start_ms))
-                for piece in each.pieces
-            )
-            ran_ms = sum(max(0, min(at_ms, end_ms) - start_ms) for start_ms, end_ms in each.running)
-            is_long = ran_ms >= self.limits["no_checkpoint"]["hours"] * HOUR_MS
-            if is_long and cost >= self.limits["no_checkpoint"]["least_usd"] * 10**9 * each.scale:
-                return True
-        return False
+        return any(each.is_late(at_ms, self.limits["no_checkpoint"]) for each in self.unsaved)
 
     def retries(self, at_ms: int) -> bool:
         """Three failures within an hour, or two that lost much, or six preemptions; for an hour after the last. Or a slow loop."""
@@ -362,7 +343,7 @@ def attempt_rules(
         ],
         deadline_ms,
         {name: setting.thresholds for name, setting in settings.items()},
-        _unsaved(attempts, pieces, scale),
+        unsaved(attempts, pieces, scale),
         [piece for a in attempts if not a.metered for piece in pieces.get(a.number, ())],
         scale,
         said,
@@ -403,22 +384,6 @@ def _holding(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]],
             if s.phase in ("starting", "suspended") and s.values.gpu_milli
         )
     ]
-
-
-def _unsaved(
-    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int
-) -> Sequence[Unsaved]:
-    checkpoints = [[e["time_ms"] for e in a.effective if e["type"] == "checkpointed"] for a in attempts]
-    found = []
-    for attempt, made in zip(attempts, checkpoints, strict=True):
-        on_spot = attempt.final.fields.get("purchase") == "spot"
-        since_ms = made[-1] if made else attempt.first_start_ms()
-        if since_ms is None or attempt.metered or not (on_spot or any(checkpoints)):
-            continue
-        running = [(s.start_ms, s.end_ms) for s in attempt.segments(ENDLESS_MS) if s.phase == "running"]
-        running = [(max(start_ms, since_ms), end_ms) for start_ms, end_ms in running if end_ms > since_ms]
-        found.append(Unsaved(since_ms, running, pieces.get(attempt.number, ()), scale))
-    return found
 
 
 def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int) -> list[Broken]:

@@ -22,6 +22,7 @@ from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
 from tests.oracle.pace import reported
 from tests.oracle.timeline import Attempt
+from tests.oracle.unsaved import Unsaved, unsaved
 from tests.property.breaking import FedLogs, Patch
 from tests.property.job_rule_stories import KINDS, PRICES, story
 from tests.property.profile import PROFILE
@@ -306,18 +307,20 @@ def _preemptions_are_failures(patch: pytest.MonkeyPatch) -> None:
 
 def _saved_elsewhere(patch: pytest.MonkeyPatch) -> None:
     """Only attempts that made a checkpoint themselves are expected to."""
-    unsaved = plain._unsaved
 
-    def own(attempts: Sequence[Attempt], *known: Any) -> list[plain.Unsaved]:
+    def own(attempts: Sequence[Attempt], *known: Any) -> list[Unsaved]:
         return [each for attempt in attempts for each in unsaved([attempt], *known)]
 
-    patch.setattr(plain, "_unsaved", own)
+    patch.setattr(plain, "unsaved", own)
 
 
 def _unsaved_though_suspended(patch: pytest.MonkeyPatch) -> None:
     always = [(0, 2**62)]
-    unsaved = plain._unsaved
-    patch.setattr(plain, "_unsaved", lambda *a: [each._replace(running=always) for each in unsaved(*a)])
+    patch.setattr(plain, "unsaved", lambda *a: [each._replace(running=always) for each in unsaved(*a)])
+
+
+def _saved_as_often_as_any(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain, "unsaved", lambda *a: [each._replace(usual_ms=0) for each in unsaved(*a)])
 
 
 def _held_though_released(patch: pytest.MonkeyPatch) -> None:
@@ -426,7 +429,7 @@ def _told_of_once(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS: tuple[Patch, ...] = (
     _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not,
-    _saved_elsewhere, _unsaved_though_suspended, _held_though_released, _held_anew,
+    _saved_elsewhere, _unsaved_though_suspended, _saved_as_often_as_any, _held_though_released, _held_anew,
     _checkpoints_are_no_progress, _stalled_though_suspended, _told_at_each_attempt, _told_of_once,
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (

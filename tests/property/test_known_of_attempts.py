@@ -25,7 +25,12 @@ def attempts(
     `saved`: by attempt, after so many minutes it makes a checkpoint. `gpus`: of an attempt, where it is not 16.
     """
     rule = {"kind": "rule", "name": "saves", "rule": "no_checkpoint", "job_id": JOB}
-    limits = {"source": "r", "id": "1", "time_ms": T0, "thresholds": {"hours": 0.5, "least_usd": 1}}
+    limits = {
+        "source": "r",
+        "id": "1",
+        "time_ms": T0,
+        "thresholds": {"hours": 0.5, "usual_times": 0, "least_usd": 1},
+    }
     lines = [price("p", "2", time_ms=T0), Line("controls", rule | limits)]
     for attempt in range(1, count + 1):
         at_ms = T0 + (attempt - 1) * (RUNS + PAUSES) * M

@@ -34,8 +34,8 @@ from streams.engine.rules.rule import (
     notified_from,
     unless_zero,
 )
-from streams.engine.timeline.attempts import OPEN_MS, Timeline
-from streams.engine.timeline.growing import have_saved, paid_after
+from streams.engine.timeline.attempts import OPEN_MS, SAVES, Timeline
+from streams.engine.timeline.growing import have_saved, newest_first, paid_after
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 
@@ -68,12 +68,35 @@ def unsaved(
         yield line, since_ms, running
 
 
+def usual_ms(timelines: Mapping[int, Timeline]) -> int:
+    """How long the job usually runs between two checkpoints: the middle one of the last three times, of two the lesser.
+
+    The first of an attempt counts from its start on. 0: it has made none.
+    """
+    last: tuple[int, ...] = ()
+    if have_saved(timelines):
+        for _, line in newest_first(timelines):
+            last = (*line.saves_ms, *last)[-SAVES:]
+            if len(last) == SAVES:
+                break
+    return sorted(last)[(len(last) - 1) // 2] if last else 0
+
+
+def _longest_ms(timelines: Mapping[int, Timeline], thresholds: Mapping[str, float]) -> int:
+    """How long it may run without a checkpoint."""
+    least_ms = round(thresholds["hours"] * HOUR_MS)
+    return max(least_ms, round(thresholds["usual_times"] * usual_ms(timelines)))
+
+
 def _spans(known: JobKnown) -> Iterable[FactSpan]:
-    longest_ms = round(known.thresholds["hours"] * HOUR_MS)
+    least_ms, longest_ms = round(known.thresholds["hours"] * HOUR_MS), 0
     least_nano = round(known.thresholds["least_usd"] * NANO_PER_USD)
     for line, since_ms, running in unsaved(known.timelines, known.since_ms):
+        # Most attempts end, or save, long before: neither what they cost is looked at, nor how often the job saves.
+        if ran_for_ms(running, least_ms) is None:
+            continue
+        longest_ms = longest_ms or _longest_ms(known.timelines, known.thresholds)
         ran_long_ms = ran_for_ms(running, longest_ms)
-        # Most attempts end, or save, long before: what they cost is not looked at.
         if ran_long_ms is None:
             continue
         lines = known.lines.get(line.attempt, _NO_LINES)
@@ -124,14 +147,20 @@ def _cause(at: JobAt) -> str:
     line, since_ms, _ = standing
     at_risk = usd(_at_risk_nano(at, line, since_ms))
     whence = "its last one" if line.checkpoint_ms is not None else "its start"
-    return f"{span(at.at_ms - since_ms)} since {whence}, {short_instant(since_ms, at.at_ms)} UTC: {at_risk} at risk"
+    known_ms, of = usual_ms(at.timelines), at.settings["no_checkpoint"]
+    usual = f" (usually {span(known_ms)})" if known_ms * of["usual_times"] > of["hours"] * HOUR_MS else ""
+    begin = f"{span(at.at_ms - since_ms)} since {whence}{usual}, {short_instant(since_ms, at.at_ms)} UTC"
+    return f"{begin}: {at_risk} at risk"
 
 
 def _margins(at: JobAt) -> list[Margin]:
     of, standing = at.settings["no_checkpoint"], _standing(at)
     ran = None if standing is None else standing[2] / HOUR_MS
     at_risk = None if standing is None else _at_risk_nano(at, *standing[:2]) / NANO_PER_USD
-    found = [from_threshold_on("hours of running since its last checkpoint, or its start", ran, of["hours"])]
+    longest_hours = _longest_ms(at.timelines, of) / HOUR_MS
+    found = [
+        from_threshold_on("hours of running since its last checkpoint, or its start", ran, longest_hours)
+    ]
     found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
     found += [yields_to(other, "no_checkpoint", at, after_ms=UNSAVED_SILENT_MS) for other in _STANDSTILLS]
     return found
@@ -149,11 +178,14 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none in 6 h of"
-    " running, and its attempt has cost $100 since then, or since its start",
+    " running, and in twice as long as it usually runs between two, and its attempt has cost $100 since then, or since its start",
     runbook="runbook.md#no-checkpoint",
     yields_to=_STANDSTILLS,
     thresholds={
         "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
+        "usual_times": Threshold(
+            2, 0, 1000, "times as long as the job usually runs between two checkpoints, if that is longer"
+        ),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),
     }
     | notified_from("dollars per hour that the job pays, each more at risk"),

@@ -26,7 +26,7 @@ from streams.engine.state.hour_measures import (
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import NO_HOURS, UnsavedParts
-from streams.engine.timeline.attempts import event_order
+from streams.engine.timeline.attempts import SAVES, event_order
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.timeline.states import STARTS
@@ -205,10 +205,9 @@ class AttemptState:
             for event in self.events
             if event.type == JobType.checkpointed and event.time_ms < before_ms and names_nothing(event)
         ]
-        if len(old) < 2:
+        gone = {id(event) for event in sorted(old, key=event_order)[: -SAVES - 1]}
+        if not gone:
             return False
-        last = max(old, key=event_order)
-        gone = {id(event) for event in old if event is not last}
         self.events = [event for event in self.events if id(event) not in gone]
         return True
 

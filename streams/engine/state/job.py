@@ -312,10 +312,10 @@ class JobState:
                 attempt.written[shown] = min(attempt.owed_hours), max(attempt.owed_hours)
 
     def forget_checkpoints(self, before_ms: int) -> bool:
-        """Drop all but the last checkpoint before an instant, given that every acceptable event is later.
+        """Drop all but the last checkpoints before an instant, given that every acceptable event is later.
 
-        Only of open attempts: whatever ends them is later, and the work lost then begins at a checkpoint. Return
-        whether any was dropped.
+        Only of open attempts: whatever ends them is later, and the work lost then begins at a checkpoint. As many are kept as
+        say how often it saves. Return whether any was dropped.
         """
         found = False
         for number, attempt in self.attempts.items():

@@ -5,7 +5,8 @@ A pure function of the set: arrival order, duplicates and batches have no effect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from schemas.durations import BEGINNING_MS
@@ -18,6 +19,8 @@ from streams.engine.timeline.values import Values, values_after
 PAID_AT_MOST_MS: Final = 400 * 86_400_000
 #: An attempt in one of these states broke off: what it did since its last checkpoint is lost.
 LOSING: Final = ("preempted", "failed", "superseded")
+#: So many intervals between checkpoints say what is usual.
+SAVES: Final = 3
 #: The end of an open segment.
 OPEN_MS: Final = 2**62
 
@@ -55,6 +58,7 @@ class Timeline(NamedTuple):
     fields: tuple[FieldStep, ...]
     waits: tuple[Span, ...]
     checkpoint_ms: int | None = None  # the newest one before its end
+    saves_ms: tuple[int, ...] = ()  # how long it ran before each of its last `SAVES` checkpoints, in order
 
     def ended_by(self, at_ms: int) -> bool:
         """Whether it has ended at or before an instant."""
@@ -160,7 +164,7 @@ def timeline_of(
 
     state, held, reason = "", False, ""
     started_ms: int | None = None
-    checkpoint_ms: int | None = None
+    saved_ms: list[int] = []
     segments: list[Segment] = []
     fields: list[FieldStep] = [(BEGINNING_MS, values.fields)]
     waits: list[Span] = []
@@ -179,7 +183,7 @@ def timeline_of(
         if event.type in STARTS and started_ms is None:
             started_ms = event.time_ms
         if event.type == JobType.checkpointed:
-            checkpoint_ms = event.time_ms
+            saved_ms.append(event.time_ms)
         if held and not draft.metered:
             is_last = position + 1 == len(effective)
             until_ms = (
@@ -190,6 +194,7 @@ def timeline_of(
         state, reason = "superseded", reason or "unknown"
         if waits_since_ms is not None:
             waits.append((waits_since_ms, superseded_ms))
+    checkpoint_ms = saved_ms[-1] if saved_ms else None
     return Timeline(
         attempt=number,
         state=state or "queued",
@@ -204,7 +209,22 @@ def timeline_of(
         fields=tuple(fields),
         waits=tuple((start, min(end, start + PAID_AT_MOST_MS)) for start, end in waits if start < end),
         checkpoint_ms=checkpoint_ms,
+        saves_ms=() if draft.metered else _saves(segments, started_ms, saved_ms),
     )
+
+
+def _saves(segments: Sequence[Segment], started_ms: int | None, saved_ms: Sequence[int]) -> tuple[int, ...]:
+    """How long it ran between its last checkpoints, the first of which is from its start on."""
+    edges_ms = sorted([*saved_ms[-SAVES - 1 :], *([] if started_ms is None else [started_ms])])
+    ran_ms = [
+        sum(
+            max(0, min(segment.end_ms, to_ms) - max(segment.start_ms, from_ms))
+            for segment in segments
+            if segment.phase == "running"
+        )
+        for from_ms, to_ms in pairwise(edges_ms)
+    ]
+    return tuple(ran_ms[-SAVES:]) if saved_ms else ()
 
 
 def _step(steps: list[FieldStep], time_ms: int, fields: tuple[str | None, ...]) -> None:

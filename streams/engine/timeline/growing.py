@@ -145,7 +145,7 @@ def cost_alike(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> b
 
 
 def _without_checkpoint(line: Timeline | None) -> Timeline | None:
-    return None if line is None else line._replace(checkpoint_ms=None)
+    return None if line is None else line._replace(checkpoint_ms=None, saves_ms=())
 
 
 class GrowingTimelines:

@@ -18,7 +18,7 @@ from streams.engine.timeline.intervals import Covered, Span, uncovered, union
 
 
 def without_checkpoints(lines: Mapping[int, Timeline]) -> dict[int, Timeline]:
-    return {number: line._replace(checkpoint_ms=None) for number, line in lines.items()}
+    return {number: line._replace(checkpoint_ms=None, saves_ms=()) for number, line in lines.items()}
 
 
 _TYPES = (

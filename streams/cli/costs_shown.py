@@ -10,6 +10,7 @@ from decimal import Decimal
 from itertools import repeat
 from typing import Any, Final
 
+from schemas.units import READABLE, Unit, readable
 from streams.cli.output import Grid, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
@@ -19,6 +20,7 @@ from streams.costs.request import CostRequest, Metric, Period
 
 _DAY_CHARACTERS: Final = 10
 _COST: Final = "cost_usd"
+_BYTES: Final = "bytes"
 #: Of sparklines: lines, periods of a line.
 _LINES_MAX: Final = 20
 _PERIODS_MIN: Final = 2
@@ -49,7 +51,7 @@ def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> G
         columns.insert(at, "share")
         for cells, share in zip(rows, _shares(found.rows), strict=True):
             cells.insert(at, share)
-    return Grid(tuple(columns), rows)
+    return Grid(tuple(_titled(name) for name in columns), rows)
 
 
 def over_time(request: CostRequest, found: CostRows) -> Grid | None:
@@ -79,6 +81,11 @@ def over_time(request: CostRequest, found: CostRows) -> Grid | None:
         for names in ranked
     ]
     return Grid((*request.by, _COST, f"per {request.per} from {first} to {last}"), rows)
+
+
+def _titled(name: str) -> str:
+    """The name of a column, in the unit that its cells are shown in."""
+    return f"{name.removesuffix(_BYTES)}gib" if name.endswith(_BYTES) else name
 
 
 def _starts(rows: list[dict[str, Any]], request: CostRequest) -> list[datetime]:
@@ -149,13 +156,17 @@ def _named(cell: Any) -> Any:
 
 
 def _figure(name: str, cell: Any) -> Any:
-    """Round: dollars as other commands do, hours to 3 digits, ratios to 4."""
+    """Round: dollars as other commands do, hours to 3 digits, ratios to 4; bytes in GiB."""
     if name == "cost" and cell is None:
         return "no rate"
+    if name == "unit":
+        return READABLE.get(cell, (cell, 1))[0]
     if isinstance(cell, Decimal) or (isinstance(cell, float) and "usd" in name and "ratio" not in name):
         return usd(cell)
     if isinstance(cell, float):
         return (
             f"{cell:.3f}" if name.endswith("_h") else f"{cell:.4f}" if abs(cell) < 1_000 else f"{cell:,.0f}"
         )
+    if isinstance(cell, int):
+        return readable(cell, Unit.bytes).removesuffix(" GiB") if name.endswith(_BYTES) else f"{cell:,}"
     return cell

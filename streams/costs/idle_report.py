@@ -14,7 +14,7 @@ from typing import Any, Final
 from schemas.durations import HOUR_MS
 from streams.costs.day_parts import Steps, days_in
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.idle_nodes import HOLLOW_JOBS, MONEY, NODES, SPAN, bounds_of, cells, findings
+from streams.costs.idle_nodes import ALWAYS_MS, MONEY, NODES, SPAN, bounds_of, cells, looked_at
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
 
@@ -22,22 +22,20 @@ Object = dict[str, Any]
 
 FORGOTTEN: Final = "forgotten_node"
 UNATTRIBUTED: Final = "unattributed_use"
-_LOST_SUMS: Final = f"""
-SELECT sum(w.lost_cost_usd) AS lost_cost_usd, sum(w.retry_cost_usd) AS retry_cost_usd, uniqExactIf(w.job_id, w.lost_cost_usd > 0) AS jobs
-FROM lost_work AS w WHERE {SPAN}"""
+_NOTHING: Final = Decimal("0.000000000")
+#: The sums are of all jobs, however few are listed.
 _LOST: Final = f"""
-SELECT l.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, sum(l.lost_cost_usd) AS lost_cost_usd,
-       sum(l.retry_cost_usd) AS retry_cost_usd, uniqExact(l.attempt) AS attempts, arraySort(groupUniqArray(5)(l.reason)) AS reasons,
-       min(l.hour) AS first_hour, max(l.hour) AS last_hour
-FROM (SELECT * FROM lost_work WHERE {SPAN}) AS l
-LEFT ANY JOIN (SELECT job_id, owner, team FROM jobs FINAL) AS j ON j.job_id = l.job_id
-GROUP BY job_id HAVING lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {{most:UInt64}}"""
-_HOLLOW: Final = f"""
-SELECT h.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, any(j.state) AS state, h.gpu_cost_usd AS gpu_cost_usd,
-       h.sampled_ms / 3600000 AS sampled_gpu_h, h.productive_ms / h.sampled_ms AS productive_ratio, h.first_hour AS first_hour, h.last_hour AS last_hour
-FROM ({HOLLOW_JOBS}) AS h
-LEFT ANY JOIN (SELECT job_id, owner, team, state FROM jobs FINAL) AS j ON j.job_id = h.job_id
-GROUP BY ALL ORDER BY toFloat64(gpu_cost_usd) * (1 - productive_ratio) DESC, job_id LIMIT {{most:UInt64}}"""
+SELECT * FROM
+(
+    SELECT l.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, sum(l.lost_cost_usd) AS lost_cost_usd,
+           sum(l.retry_cost_usd) AS retry_cost_usd, uniqExact(l.attempt) AS attempts, arraySort(groupUniqArray(5)(l.reason)) AS reasons,
+           min(l.hour) AS first_hour, max(l.hour) AS last_hour,
+           sum(lost_cost_usd) OVER () AS all_lost_cost_usd, sum(retry_cost_usd) OVER () AS all_retry_cost_usd, countIf(lost_cost_usd > 0) OVER () AS all_jobs
+    FROM (SELECT * FROM lost_work WHERE {SPAN}) AS l
+    LEFT ANY JOIN (SELECT job_id, owner, team FROM jobs FINAL) AS j ON j.job_id = l.job_id
+    GROUP BY job_id
+)
+WHERE lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {{most:UInt64}}"""
 
 
 def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps[Object]:
@@ -50,20 +48,23 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
         limit: The most rows of each list.
     """
     known = yield from days_in(span)
-    by_level = yield from cells((level,), Period.all, span, known=known)
-    found = yield from findings(span, known=known)
     hour_ms = as_of_ms // HOUR_MS * HOUR_MS
-    last = yield from cells((level,), Period.all, HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1))
-    bounds = bounds_of(span)
-    (lost_sums,) = (yield _LOST_SUMS, bounds).records()
-    lost = (yield _LOST, {**bounds, "most": limit}).records()
-    hollow = (yield _HOLLOW, {**bounds, "most": limit}).records()
+    hour = HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1)
+    looked = yield from looked_at(level, span, known, hour if _is_within(hour, span) else None)
+    last = looked.last_hour
+    if not _is_within(hour, span):
+        last = yield from cells((level,), Period.all, hour)
+    lost = (yield _LOST, {**bounds_of(span), "most": limit}).records()
+    lost_sums = {
+        name: lost[0][f"all_{name}"] if lost else nothing
+        for name, nothing in (("lost_cost_usd", _NOTHING), ("retry_cost_usd", _NOTHING), ("jobs", 0))
+    }
+    lost = [{name: value for name, value in job.items() if not name.startswith("all_")} for job in lost]
     (nodes,) = (yield NODES, {}).records()
     (left_out,) = (yield left_out_sql(span)).records()
-    rows = by_level.records()
-    looked = found.records()
-    forgotten, unattributed = runs(looked, FORGOTTEN), runs(looked, UNATTRIBUTED)
-    others = [row for row in looked if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
+    rows, found = looked.cells.records(), looked.findings.records()
+    forgotten, unattributed = runs(found, FORGOTTEN), runs(found, UNATTRIBUTED)
+    others = [row for row in found if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
     return {
         "sums": {
             **_sums(rows, MONEY),
@@ -75,7 +76,7 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
         "forgotten": forgotten[:limit],
         "unattributed": unattributed[:limit],
         "lost": lost,
-        "hollow": hollow,
+        "hollow": looked.hollow[:limit],
         "findings": others[:limit],
         "left_out": {
             "rows": max(len(rows) - limit, 0),
@@ -87,6 +88,10 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
         "has_nodes": bool(nodes["hours"]),
         "note": left_out_note(left_out).removeprefix("trainfare: ").strip(),
     }
+
+
+def _is_within(hour: HourSpan, span: HourSpan) -> bool:
+    return (span.begin_ms or 0) <= (hour.begin_ms or 0) and (hour.end_ms or 0) <= (span.end_ms or ALWAYS_MS)
 
 
 def runs(found: Iterable[Mapping[str, Any]], finding: str) -> list[Object]:
@@ -118,7 +123,7 @@ def runs(found: Iterable[Mapping[str, Any]], finding: str) -> list[Object]:
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> Decimal:
-    return sum((row[name] for row in rows), Decimal("0.000000000"))
+    return sum((row[name] for row in rows), _NOTHING)
 
 
 def _sums(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Object:

@@ -67,6 +67,28 @@ def test_requests_by_class_and_hour(data: Path) -> None:
     assert all(row["cost_usd"] == row["storage_cost_usd"] for row in rows)
 
 
+def test_tables_say_bytes_in_gib_and_units_in_words(data: Path) -> None:
+    """12 GB are 11.176 GiB. JSON and CSV keep the bytes."""
+    done = trainfare("costs", "--metric", "m7", "--where", "team=sender", "--data", data)
+    head, row = done.out.splitlines()
+    found = dict(zip(head.split(), row.split(), strict=True))
+    assert (found["egress_gib"], found["ingress_gib"]) == ("11.176", "1.118")
+    span = (
+        "--from",
+        "2026-06-01T11:00",
+        "--to",
+        "2026-06-01T12:00",
+        "--compare",
+        "previous",
+        "--drivers",
+        "2",
+    )
+    done = trainfare("costs", *span, "--data", data)
+    drivers = done.out.partition("Drivers of the change")[2]
+    assert "GPU-h" in drivers
+    assert "gpu_milli_ms" not in drivers
+
+
 def test_ingress_apart_from_egress_by_pair_of_regions(data: Path) -> None:
     (row,) = asked(data, "--metric", "m7", "--by", "region,dst_region,path", "--where", "team=sender")
     assert (row["region"], row["dst_region"], row["path"]) == ("eu", "us", "cross_region")

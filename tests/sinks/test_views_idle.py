@@ -7,6 +7,7 @@ Node c1 has no GPU and costs $0.50 in 10:00, of which job b pays 0.20 for its in
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +24,7 @@ from schemas.tables import (
 )
 from sinks.clickhouse import ClickHouseStore
 from sinks.meta import MINUTES_KEPT_FROM
+from streams.costs.bursts import BURSTS
 from streams.costs.idle_nodes import ALWAYS_MS, HOLLOW_JOBS
 from tests.sinks.fleet import GPU_HOUR, HOUR_MS, line
 from tests.sinks.rows import dicts, instant, rows
@@ -202,6 +204,46 @@ def test_new_nodes_in_place_of_those_that_went_are_no_burst(
         store, "SELECT nodes, gone_nodes FROM provisioning_bursts WHERE hour = '2026-03-09 02:00:00'"
     )
     assert found == ([{"nodes": 12 + more, "gone_nodes": 12}] if burst else [])
+
+
+def test_bursts_of_a_span_are_those_of_all_time(store: ClickHouseStore) -> None:
+    """Two weeks in which nodes come and go: of each span, what the view has of it."""
+    dice = random.Random(7)
+    hours = []
+    for clock in range(14 * 24):
+        chance = 0.9 if clock % 37 < 3 else 0.01
+        here = [number for number in range(60) if dice.random() < chance]
+        hours += [
+            hour(
+                f"n{number}",
+                clock % 24,
+                1 + clock // 24,
+                instance_type="p5",
+                paid_ms=dice.choice([HOUR_MS, 60_000]),
+            )
+            for number in here
+        ]
+    store.insert(NODE_HOURS, rows(NODE_HOURS, *hours), "hours")
+    every = dicts(
+        store, "SELECT toUnixTimestamp(hour) AS at, nodes, usual_nodes FROM provisioning_bursts ORDER BY at"
+    )
+    assert len(every) >= 5
+    begin = int(instant("2026-03-01 00:00").timestamp())
+
+    def of(first_ms: int, last_ms: int) -> list[dict[str, Any]]:
+        answer = store.ask(
+            f"SELECT toUnixTimestamp(hour) AS at, nodes, usual_nodes FROM ({BURSTS}) ORDER BY at",
+            {"from": first_ms, "to": last_ms},
+        )
+        return answer.records()
+
+    for first, last in [(0, 336), (0, 24), (36, 40), (37, 38), (200, 230), (222, 336)]:
+        found = of((begin + 3_600 * first) * 1_000, (begin + 3_600 * last) * 1_000)
+        assert found == [each for each in every if first <= (each["at"] - begin) / 3_600 < last], (
+            first,
+            last,
+        )
+    assert of(0, ALWAYS_MS) == every
 
 
 def test_right_sizing_names_jobs_and_types_of_nodes_that_use_half_or_less(idle: ClickHouseStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ def test_figures_are_those_of_the_commands_to_the_nano_dollar(
         data, "idle", "--by", "team", "--from", "2026-03-01", "--to", "2026-03-02"
     )
     assert morning["rows"] == said(data, "idle", "--by", "cluster", "--to", "2026-03-01T12:00")
+    # The last full hour lies beyond the morning, and is asked for by itself.
+    by_cluster = served(idle_store, lambda client: client.get("/api/v1/idle?by=cluster"))
+    assert morning["last_hour"] == by_cluster["last_hour"]
+    assert Decimal(morning["last_hour"]["node_cost_usd"]) > 0
     (m5,) = said(data, "costs", "--metric", "m5")
     assert everything["sums"]["lost_cost_usd"] == m5["lost_cost_usd"]
     assert everything["sums"]["retry_cost_usd"] == m5["retry_cost_usd"]
@@ -91,7 +96,7 @@ def test_lists_are_cut_and_sums_are_not(idle_store: ClickHouseStore) -> None:
         ("from=yesterday", "from: 'yesterday' is no date"),
         ("from=2026-03-02&to=2026-03-01", "from: must be before to"),
         ("limit=0", "limit: got '0', expected 1 to 1000"),
-        ("node=n1", "parameter 'node': expected each of from, to, by, limit once"),
+        ("node=n1", "parameter 'node': expected each of from, to, by, limit, tz, fiscal once"),
         ("by=node&by=team", "parameter 'by': expected each of"),
     ],
 )
@@ -106,8 +111,6 @@ def test_it_needs_the_scope_read(idle_store: ClickHouseStore) -> None:
 
 
 def test_since_when_is_the_last_run_of_days_without_a_gap() -> None:
-    from decimal import Decimal
-
     days = ("2026-03-01", "2026-03-04", "2026-03-05")
     rows = [{"finding": FORGOTTEN, "name": "n", "team": "", "period": day, "cost_usd": Decimal(2), "detail": day} for day in days]  # fmt: skip
     (found,) = runs(rows, FORGOTTEN)

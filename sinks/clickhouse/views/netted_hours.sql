@@ -58,9 +58,8 @@ FROM
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(quantity), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
-        PREWHERE component = 'gpu'
+        PREWHERE component = 'gpu' AND node IN (SELECT node FROM known_nodes WHERE has_gpus)
         WHERE quantity != 0
-            AND node IN (SELECT node FROM known_nodes WHERE has_gpus)
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL

@@ -20,7 +20,7 @@ from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Address, Alert, is_withheld, message_id
 from streams.engine.alerts.outlook import sentence_of
-from streams.engine.rules.formatting import one_line
+from streams.engine.rules.formatting import instant, one_line
 from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
@@ -461,7 +461,9 @@ class Notifier:
         outcome, detail = str(answer.verdict), answer.detail
         retried = outcome == "retry" and attempt < self._options.max_attempts
         if retried:
-            outcome = "retrying"
+            wall_ms = self._clock.now_ms()
+            wait_ms = delay_ms(attempt, self._jitter_ratio(), retry_after_ms(answer.retry_after, wall_ms))
+            outcome, detail = "retrying", f"{detail}; next attempt at {instant(wall_ms + wait_ms)}"
         elif outcome == "retry":
             outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
         status = answer.http_status
@@ -472,8 +474,7 @@ class Notifier:
                 delivery.alert, delivery.receiver, outcome, detail, attempt=attempt, http_status=status
             )
         if retried:
-            asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
-            self._outbox.again(delivery, now_ms, now_ms + delay_ms(attempt, self._jitter_ratio(), asked_ms))
+            self._outbox.again(delivery, now_ms, now_ms + wait_ms)
         else:
             self._outbox.finish(delivery, now_ms)
             if isinstance(delivery, GroupDelivery):

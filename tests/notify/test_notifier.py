@@ -9,6 +9,7 @@ import pytest
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address, webhook_id
+from streams.engine.rules.formatting import instant
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
@@ -85,7 +86,8 @@ def test_a_receiver_that_asks_for_time_gets_it(header: str, wait_ms: int) -> Non
         await office.work(wait_ms - 1)
         assert len(office.sender.sent) == 1
         await office.work(1)
-        assert office.rows("outcome") == [("retrying",), ("delivered",)]
+        again = f"answered 429; next attempt at {instant(NOW_MS + wait_ms)}"
+        assert office.rows("outcome", "detail") == [("retrying", again), ("delivered", "")]
 
     run(go())
 
@@ -115,8 +117,8 @@ def test_a_message_is_given_up_after_its_last_attempt_and_the_next_one_goes() ->
         await office.work(1_000)
         await office.work(5_000)
         assert office.rows("status", "attempt", "outcome", "detail") == [
-            ("firing", 1, "retrying", "answered 503"),
-            ("firing", 2, "retrying", "answered 503"),
+            ("firing", 1, "retrying", f"answered 503; next attempt at {instant(NOW_MS + 1_000)}"),
+            ("firing", 2, "retrying", f"answered 503; next attempt at {instant(NOW_MS + 6_000)}"),
             ("firing", 3, "failed", "answered 503; given up after 3 attempts"),
             ("resolved", 1, "delivered", ""),
         ]
@@ -267,7 +269,7 @@ def test_an_odd_failure_of_one_message_is_tried_again(caplog: pytest.LogCaptureF
             await notifier.run_once()
             await attempts_ended(notifier)
         assert office.rows("outcome", "detail") == [
-            ("retrying", "could not be sent (RuntimeError)"),
+            ("retrying", f"could not be sent (RuntimeError); next attempt at {instant(NOW_MS)}"),
             ("delivered", ""),
         ]
 

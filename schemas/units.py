@@ -5,6 +5,7 @@ It must not round silently: a value that is not exact in a unit is refused with 
 
 import math
 import re
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
@@ -113,6 +114,11 @@ def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:
     if match is None or int(match[1]) >= limit_usd:
         raise ValueError(f"expected a decimal string in [0, {limit_usd}) with at most 9 decimals")
     return int(match[1]) * NANO_PER_USD + int((match[2] or "").ljust(9, "0"))
+
+
+def nano_of_usd(usd: Decimal) -> int:
+    """Return dollars with at most nine decimals as nano-dollars."""
+    return int(usd.scaleb(9))
 
 
 def to_milli(x: float) -> int:

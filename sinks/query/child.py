@@ -142,5 +142,5 @@ def too_much_memory(limits: QueryLimits) -> str:
     """The error message of a query that exceeds its memory limit."""
     return (
         f"the query needs more than {limits.memory_bytes // MIB_BYTES} MiB of memory (query.max_memory_bytes); "
-        "read fewer rows or columns, or group by less"
+        "read fewer rows or columns, a shorter time (minute >=, hour >=), or group by less"
     )

@@ -58,6 +58,8 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             # A window along a table's order reads it in that order and keeps no rows. The engine sorts them all instead, so that threads
             # can share them; there is one.
             "optimize_read_in_window_order": "1",
+            # Rows of a block at most, of arrays as of numbers: blocks of the engine's 65,409 rows of arrays are tens of MiB each.
+            "max_block_size": "8192",
             "max_query_size": str(16 * TEXT_MAX_BYTES),
             "max_ast_elements": "50000",
             "max_expanded_ast_elements": "200000",

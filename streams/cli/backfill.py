@@ -136,6 +136,7 @@ def _metered(
 ) -> BackfillResult:
     from streams.backfill.backfill import run_backfill
     from streams.from_settings import open_store  # loads ClickHouse and the kernels
+    from streams.worker.storing.balances import WORTH_KEEPING, keep_settled
 
     collect_rarely()
     compile_kernels()
@@ -147,7 +148,11 @@ def _metered(
         with ExitStack() as shown:
             is_shared = settings.clickhouse.data_dir is None and not full_speed
             callbacks = _callbacks(shown, clock, is_shared=is_shared)
-            return run_backfill(files, store, settings, clock, until_ms, callbacks)
+            result = run_backfill(files, store, settings, clock, until_ms, callbacks)
+        if settings.clickhouse.data_dir is not None:
+            # Beside a server a worker keeps days ready; nobody else can open a directory.
+            keep_settled(store, WORTH_KEEPING)
+        return result
     finally:
         store.close()
 

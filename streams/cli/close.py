@@ -63,11 +63,11 @@ def close(
     with reader(settings) if url is None else reader_at(url, settings, writes=is_writing) as store:
         if verify:
             _verify(store, month, form)
-        elif dry_run:
+            return
+        _say_shut_out(store, month)
+        if dry_run:
             _show_open(store, month, rules, form)
-            _say_shut_out(store, month)
         else:
-            _say_shut_out(store, month)
             closed, skipped = store.close_month(month, rules, is_forced=unreconciled)
             _show(closed, skipped, form)
 

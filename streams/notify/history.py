@@ -19,6 +19,7 @@ from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS, PRICES
+from schemas.units import nano_of_usd
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
@@ -238,7 +239,7 @@ class StoredDeliveries:
             where = [Condition("job_id", "in", some), Condition("time", ">=", since_ms)]
             page = self._store.select(BURN_RATES, where, ("job_id", "time", "usd_per_hour_now"))
             for row in _rows(page):
-                rate = row["time"], _nano(row["usd_per_hour_now"])
+                rate = row["time"], nano_of_usd(row["usd_per_hour_now"])
                 found[row["job_id"]] = max(rate, found.get(row["job_id"], rate))
         return {job_id: nano for job_id, (_, nano) in found.items()}
 
@@ -425,9 +426,9 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         started_ms=row["started"],
         resolved_ms=row["resolved"],
         ratio=row["ratio"],
-        usd_nano_per_hour=_nano(row["usd_per_hour"]),
-        expected_nano_per_hour=_nano(row["expected_usd_per_hour"]),
-        cost_nano=_nano(row["cost_usd"]),
+        usd_nano_per_hour=nano_of_usd(row["usd_per_hour"]),
+        expected_nano_per_hour=nano_of_usd(row["expected_usd_per_hour"]),
+        cost_nano=nano_of_usd(row["cost_usd"]),
         window_ms=row["window_ms"],
         summary=row["summary"],
         evidence_sql=row["evidence_sql"],
@@ -435,10 +436,10 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         changed_ms=row["changed"],
         firings=row["firings"],
         silenced=row["silenced"],
-        budget_nano=None if row["budget_usd"] is None else _nano(row["budget_usd"]),
+        budget_nano=None if row["budget_usd"] is None else nano_of_usd(row["budget_usd"]),
         exhausted_in_ms=None if row["exhausted_in_s"] is None else row["exhausted_in_s"] * 1000,
         shared_cause=row["shared_cause"],
-        opened_nano_per_hour=_nano(row["opened_usd_per_hour"]),
+        opened_nano_per_hour=nano_of_usd(row["opened_usd_per_hour"]),
         ticket_ms=row["ticket_since"],
         page_ms=row["page_since"],
         openings=tuple(row["openings"]),
@@ -459,10 +460,6 @@ def _has_jumped(revisions: Sequence[tuple[int, Decimal]], at_ms: int) -> bool:
     if len(known) < 2 or known[1][0] < at_ms - EXPLAINED_MS:
         return False
     return known[1][1] > Decimal(str(PRICE_JUMP.thresholds["factor"].default)) * known[0][1] > 0
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))
 
 
 def pieces(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,7 +15,7 @@ from schemas.columns import rows_of, times_as_integers
 from schemas.durations import HOUR_MS
 from schemas.reserved import is_canary_job
 from schemas.tables import ALERTS, BURN_RATES, JOB_HOURS, JOB_MINUTES, JOBS
-from schemas.units import COMPONENTS
+from schemas.units import COMPONENTS, nano_of_usd
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.rules.registry import BY_NAME
@@ -188,8 +187,8 @@ class KindFigures:
                     row["job_id"],
                     row["hour"],
                     row["wall_clock_ms"],
-                    sum(_nano(row[name]) for name in _ACCRUED_COSTS),
-                    sum(_nano(row[name]) for name in _TRAFFIC_COSTS),
+                    sum(nano_of_usd(row[name]) for name in _ACCRUED_COSTS),
+                    sum(nano_of_usd(row[name]) for name in _TRAFFIC_COSTS),
                 )
 
     def _lengths(self, jobs: Sequence[str]) -> dict[str, int]:
@@ -228,7 +227,7 @@ class KindFigures:
         if alert.resolved_ms is not None:
             where.append(Condition("time", "<", alert.resolved_ms))
         rows = self._select(BURN_RATES, where, "time", "usd_per_hour_now")
-        return {row["time"]: _nano(row["usd_per_hour_now"]) for row in rows}
+        return {row["time"]: nano_of_usd(row["usd_per_hour_now"]) for row in rows}
 
     def _traffic_minutes(self, alert: Alert, from_ms: int) -> dict[int, int]:
         """What the alert's job paid for traffic in each minute, from an hour before an instant on."""
@@ -239,13 +238,9 @@ class KindFigures:
         ]
         found: dict[int, int] = {}
         for row in self._select(JOB_MINUTES, where, "minute", "cost_usd"):
-            found[row["minute"]] = found.get(row["minute"], 0) + _nano(row["cost_usd"])
+            found[row["minute"]] = found.get(row["minute"], 0) + nano_of_usd(row["cost_usd"])
         return found
 
     def _select(self, table: str, where: Sequence[Condition], *columns: str) -> Iterator[dict[str, Any]]:
         """Yield rows with their instants in ms since 1970."""
         return rows_of(times_as_integers(self._store.select(table, where, columns), _INSTANTS))
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))

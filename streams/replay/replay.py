@@ -44,6 +44,7 @@ from streams.worker.meter import LogOrigin, Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
+from streams.worker.storing.balances import WORTH_KEEPING, keep_settled
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,13 @@ def run_replay(
     clock: Clock | None = None,
     deliver: bool = False,
     alert_sink: AlertSink | None = None,
+    keeps_days: bool = False,
 ) -> ReplayResult:
     """Meter the events of the files into the store of a directory; replaying the same files again changes nothing.
 
     `deliver`: send the alerts to their owners according to the settings; otherwise they are only judged and stored, and
-    `alert_sink` is offered the changes of their status.
+    `alert_sink` is offered the changes of their status. `keeps_days`: what is asked of the store later finds the days that have
+    ended ready, as behind a worker.
 
     Raises:
         WrongUseError: The files do not fit what was replayed into the directory.
@@ -119,6 +122,8 @@ def run_replay(
             )
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
+        if keeps_days:
+            keep_settled(store, WORTH_KEEPING)
         seconds = time.monotonic() - started_s
         return result_of(store, replayed.last.total, rows, seconds, segment)
     finally:

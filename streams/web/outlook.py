@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.units import nano_of_usd
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.outlook import AlertSentence
 from streams.engine.ledger_rules.budget_now import used_now
@@ -59,15 +60,11 @@ def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> st
     left_s = alert["exhausted_in_s"]
     left_ms = None if left_s is None else int(left_s) * 1000
     sentence = AlertSentence(
-        alert["rule"], said, int(alert["held_ms"]), _nano(alert["usd_per_hour"]), left_ms
+        alert["rule"], said, int(alert["held_ms"]), nano_of_usd(alert["usd_per_hour"]), left_ms
     )
     if budget is not None:
         return f"{sentence.past()}; {used_now(budget, sentence.held_ms, now_ms)}"
     goes_on = _GOES_ON.get(sentence.rule)
     if goes_on is None:
         return sentence.at(now_ms)
-    return sentence.at(now_ms, 0 if rates is None else _nano(goes_on(alert, rates)))
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))
+    return sentence.at(now_ms, 0 if rates is None else nano_of_usd(goes_on(alert, rates)))

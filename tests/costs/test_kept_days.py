@@ -149,6 +149,14 @@ def test_what_to_look_at_nets_a_day_once(store: ClickHouseStore) -> None:
     assert "".join(asked).count(NETTED) == 1
 
 
+def test_days_of_a_small_store_are_not_worth_keeping(store: ClickHouseStore) -> None:
+    hours = sum(day.hours + day.job_hours for day in ended_days(store))
+    keep_settled(store, hours + 1)
+    assert not any(day.is_kept or day.has_jobs for day in ended_days(store))
+    keep_settled(store, hours)
+    assert all(day.is_kept and day.has_jobs for day in ended_days(store))
+
+
 def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) -> None:
     keep_settled(store)
     late = FIRST + timedelta(days=1, hours=1)

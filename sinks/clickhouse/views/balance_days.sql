@@ -17,13 +17,14 @@ SELECT
     d.kept_from AS kept_from
 FROM
 (
-    WITH greatest(
+    WITH (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '') AS oldest_kept_end,
+    greatest(
         toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
-            SELECT min(minute) AS first FROM node_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
+            SELECT min(minute) AS first FROM node_minutes WHERE minute < oldest_kept_end
             UNION ALL
-            SELECT min(minute) FROM job_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
+            SELECT min(minute) FROM job_minutes WHERE minute < oldest_kept_end
             UNION ALL
-            SELECT min(minute) FROM unattributed_minutes WHERE minute < (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '')
+            SELECT min(minute) FROM unattributed_minutes WHERE minute < oldest_kept_end
         )), 'UTC'),
         (SELECT toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')
             FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from'))) AS first_kept

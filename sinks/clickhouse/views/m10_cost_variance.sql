@@ -1,57 +1,64 @@
 -- How much the cost of an hour of training varies: of each clock hour (UTC) in which jobs ran, its cost per hour of run
 -- time, weighted by that time. A job of constant rate has variation 0 whenever it starts and ends.
 
--- A name's hours are put together in arrays of 16 bytes for each row of `job_hours`, a small block of names at a time: a
--- group for each name and hour needs ten times as much.
+-- A name's hours are put together day by day, 24 sums of each: a group for each name and hour takes ten times as much memory,
+-- and arrays of all hours of all jobs of a name four times. What the hours of a day differ from the mean of the day, and the
+-- days from the mean of all, adds up to what the hours differ from the mean of all. Jobs are most of the names, and are grouped
+-- apart: less is held at a time. SETTINGS would not help, for a session that may only read ignores them.
 
+WITH paid AS
+(
+    SELECT
+        job_id,
+        cluster,
+        region,
+        purchase,
+        toDate(hour) AS day,
+        toHour(hour) AS at,
+        toInt64(wall_clock_ms) AS ran_ms,
+        reinterpretAsInt64(gpu_cost_usd) + reinterpretAsInt64(compute_cost_usd) + reinterpretAsInt64(network_cost_usd) + reinterpretAsInt64(storage_cost_usd) + reinterpretAsInt64(license_cost_usd) + reinterpretAsInt64(labor_cost_usd) + reinterpretAsInt64(overhead_cost_usd) + reinterpretAsInt64(compliance_cost_usd) AS nano
+    FROM job_hours FINAL
+    WHERE NOT startsWith(job_id, 'trainfare-canary.')
+)
 SELECT
     level,
     name,
-    toUInt64(length(s.rans_h)) AS hours,
-    arraySum(s.costs_usd) / arraySum(s.rans_h) AS mean_usd_per_hour,
-    sqrt(arraySum((usd, ran_h) -> ran_h * pow(usd / ran_h - mean_usd_per_hour, 2), s.costs_usd, s.rans_h) / arraySum(s.rans_h))
+    toUInt64(sum(d.hours)) AS hours,
+    sum(d.usd) / sum(d.ran_h) AS mean_usd_per_hour,
+    sqrt(arraySum(each -> each.4 + each.3 * pow(each.2 / each.3 - mean_usd_per_hour, 2), arraySort(groupArray((d.day, d.usd, d.ran_h, d.within)))) / sum(d.ran_h))
         AS stddev_usd_per_hour,
     stddev_usd_per_hour / nullIf(mean_usd_per_hour, 0) AS variation
 FROM
 (
     SELECT
-        level_name.1 AS level,
-        level_name.2 AS name,
-        groupArrayArray(b.hours) AS all_hours,
-        arraySort(all_hours) AS clock,
-        arrayFilter((i, hour, last) -> i = 1 OR hour != last, arrayEnumerate(clock), clock, arrayPushFront(arrayPopBack(clock), 0)) AS starts,
-        arrayMap((start, until) -> (start, toUInt64(until - start)), starts, arrayPushBack(arrayPopFront(starts), length(clock) + 1)) AS ranges,
-        arrayReduceInRanges('sum', ranges, arraySort((ran_ms, hour) -> hour, groupArrayArray(b.rans_ms), all_hours)) AS rans_ms,
-        arrayReduceInRanges('sum', ranges, arrayMap(nano -> toFloat64(nano), arraySort((nano, hour) -> hour, groupArrayArray(b.costs_nano), all_hours))) AS nanos,
-        arrayMap(nano -> nano / 1000000000, arrayFilter((nano, ran_ms) -> ran_ms > 0, nanos, rans_ms)) AS costs_usd,
-        arrayMap(ran_ms -> toFloat64(ran_ms) / 3600000, arrayFilter(ran_ms -> ran_ms > 0, rans_ms)) AS rans_h
+        level,
+        name,
+        day,
+        arrayCount(hour_ms -> hour_ms > 0, s.ran_ms) AS hours,
+        arraySum(s.ran_ms) / 3600000 AS ran_h,
+        arraySum((hour_nano, hour_ms) -> if(hour_ms > 0, hour_nano, 0), s.nano, s.ran_ms) / 1000000000 AS usd,
+        arraySum((hour_nano, hour_ms) -> if(hour_ms > 0, hour_ms / 3600000 * pow(hour_nano * 0.0036 / hour_ms - usd / ran_h, 2), 0), s.nano, s.ran_ms) AS within
     FROM
     (
-        SELECT
-            job_id,
-            toString(cluster) AS cluster,
-            toString(region) AS region,
-            toString(purchase) AS purchase,
-            groupArray(toUInt32(hour)) AS hours,
-            groupArray(reinterpretAsInt64(gpu_cost_usd) + reinterpretAsInt64(compute_cost_usd) + reinterpretAsInt64(network_cost_usd) + reinterpretAsInt64(storage_cost_usd) + reinterpretAsInt64(license_cost_usd) + reinterpretAsInt64(labor_cost_usd) + reinterpretAsInt64(overhead_cost_usd) + reinterpretAsInt64(compliance_cost_usd)) AS costs_nano,
-            groupArray(toUInt32(wall_clock_ms)) AS rans_ms
-        FROM job_hours FINAL
-        WHERE NOT startsWith(job_id, 'trainfare-canary.')
-        GROUP BY job_id, cluster, region, purchase
-    ) AS b
-    LEFT ANY JOIN (SELECT job_id, owner, team, project, experiment FROM jobs FINAL) AS j ON j.job_id = b.job_id
-    ARRAY JOIN
-    [
-        ('job', b.job_id),
-        ('owner', j.owner),
-        ('team', j.team),
-        ('project', j.project),
-        ('experiment', j.experiment),
-        ('cluster', b.cluster),
-        ('region', b.region),
-        ('purchase', b.purchase)
-    ] AS level_name
-    GROUP BY level, name
-    HAVING notEmpty(rans_h)
-    SETTINGS max_block_size = 512, group_by_two_level_threshold = 1000
-) AS s
+        SELECT 'job' AS level, job_id AS name, day, sumResample(0, 24, 1)(paid.ran_ms, at) AS ran_ms, sumResample(0, 24, 1)(paid.nano, at) AS nano
+        FROM paid
+        GROUP BY name, day
+        UNION ALL
+        SELECT level_name.1, level_name.2, day, sumResample(0, 24, 1)(p.ran_ms, at), sumResample(0, 24, 1)(p.nano, at)
+        FROM paid AS p
+        LEFT ANY JOIN (SELECT job_id, owner, team, project, experiment FROM jobs FINAL) AS j ON j.job_id = p.job_id
+        ARRAY JOIN
+        [
+            ('owner', j.owner),
+            ('team', j.team),
+            ('project', j.project),
+            ('experiment', j.experiment),
+            ('cluster', toString(p.cluster)),
+            ('region', toString(p.region)),
+            ('purchase', toString(p.purchase))
+        ] AS level_name
+        GROUP BY level_name, day
+    ) AS s
+    WHERE ran_h > 0
+) AS d
+GROUP BY level, name

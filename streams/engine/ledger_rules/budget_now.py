@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from schemas.durations import HOUR_MS
+from schemas.units import nano_of_usd
 from streams.engine.alerts.outlook import CURRENT_MS, used_up
 from streams.engine.ledger_rules.findings import budget_id
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
@@ -45,7 +45,7 @@ def exhausted_ms(row: BudgetRow) -> int | None:
 
 def used_now(row: BudgetRow, held_ms: int, now_ms: int) -> str:
     """What is used at the last minute that was judged, to follow a sentence of `held_ms`; as of `now_ms` also until when it lasts."""
-    at_ms, rate_nano = int(row["time_ms"]), _nano(row["usd_per_hour"])
+    at_ms, rate_nano = int(row["time_ms"]), nano_of_usd(row["usd_per_hour"])
     used = (
         f"{100 * row['used_ratio']:.1f} % at {short_instant(at_ms, held_ms)} UTC, {rounded_usd(rate_nano)}/h"
     )
@@ -61,8 +61,4 @@ def used_now(row: BudgetRow, held_ms: int, now_ms: int) -> str:
 def _limits(row: BudgetRow) -> tuple[int | None, ...]:
     """The limits in the order and units of `Amounts`; 0 is stored for none."""
     gpu, wall = row["limit_gpu_hours"] * HOUR_MS * 1000, row["limit_wall_clock_hours"] * HOUR_MS
-    return _nano(row["limit_usd"]) or None, round(gpu) or None, round(wall) or None
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))
+    return nano_of_usd(row["limit_usd"]) or None, round(gpu) or None, round(wall) or None

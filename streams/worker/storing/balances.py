@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 600.0
 _HOURS: Final = 24
+#: Hours of nodes and jobs: a store with fewer of them answers from minutes within a second.
+WORTH_KEEPING: Final = 10_000
 _EXACT: Final = {"used_gpu_milli_ms": "accurateCast(used_gpu_milli_ms, 'Int64') AS used_gpu_milli_ms"}
 _OF_HOURS: Final = f"""SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM {NETTED}
 WHERE hour >= toDateTime({{from_s:Int64}}, 'UTC') AND hour < toDateTime({{to_s:Int64}}, 'UTC') SETTINGS max_threads = 1"""
@@ -130,15 +132,11 @@ class SettledDays:
         if not self._settled:
             self._look()
         if self._settled:
-            day = self._settled.pop()
-            if _lacks_nodes(day):
-                keep_day(self._store, day)
-            if _lacks_jobs(day):
-                keep_job_day(self._store, day)
+            _keep(self._store, self._settled.pop())
         return bool(self._settled)
 
     def _look(self) -> None:
-        lacking = [day for day in ended_days(self._store) if _lacks_nodes(day) or _lacks_jobs(day)]
+        lacking = _lacking(self._store)
         self._settled = [day for day in lacking if self._seen.get(day.begin_s) == day.stamp]
         self._seen = {day.begin_s: day.stamp for day in lacking if day not in self._settled}
         if len(self._settled) > 1:
@@ -153,12 +151,29 @@ def _lacks_jobs(day: Day) -> bool:
     return bool(day.job_hours) and not day.has_jobs
 
 
-def keep_settled(store: BalanceStore) -> None:
-    """Keep all ended days of a store that nobody writes."""
-    days = SettledDays(store)
-    days.keep_next()
-    while days.keep_next():
-        pass
+def _lacking(store: BalanceStore) -> list[Day]:
+    """The days that have ended and are not kept ready, or not all of them."""
+    return [day for day in ended_days(store) if _lacks_nodes(day) or _lacks_jobs(day)]
+
+
+def _keep(store: BalanceStore, day: Day) -> None:
+    if _lacks_nodes(day):
+        keep_day(store, day)
+    if _lacks_jobs(day):
+        keep_job_day(store, day)
+
+
+def keep_settled(store: BalanceStore, least_hours: int = 0) -> None:
+    """Keep all ended days of a store that nobody else writes.
+
+    Args:
+        store: The store.
+        least_hours: With fewer hours of nodes and jobs in these days, none is kept.
+    """
+    lacking = _lacking(store)
+    if sum(day.hours + day.job_hours for day in lacking) >= least_hours:
+        for day in lacking:
+            _keep(store, day)
 
 
 async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> None:

@@ -227,14 +227,12 @@ def retry_overhead(
                 each.hour for job in of_run for each in job.hours if each.cost > 0 and each.hour <= hour
             ]
             paid = hour in paid_hours
-            holds = (
-                paid
-                and broken >= of.broken
-                and not stood
-                and lost >= of.lost_nano
-                and lost > of.lost_ratio * cost
-            )
             about = next((name for name in run if name in before), run[-1])
+            # "until 8 % or less": 0.8 of the share from which it opens
+            ratio = of.lost_ratio * (Fraction(4, 5) if about in before else 1)
+            holds = (
+                paid and broken >= of.broken and not stood and lost >= of.lost_nano and lost > ratio * cost
+            )
             if holds and about not in firing:
                 firing[about] = Fired("retry_overhead", about, end_ms, None, lost)
             is_quiet = not paid and not stood and not _is_over(of_run, end_ms, max(paid_hours, default=-24))

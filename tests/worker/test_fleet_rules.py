@@ -212,6 +212,18 @@ def test_retry_overhead_needs_three_attempts_and_ten_dollars(world: World) -> No
     assert opened == [("once", "firing")]
 
 
+@pytest.mark.parametrize(("later_usd", "over"), [(270, None), (276, 4)])
+def test_retry_overhead_ends_where_clearly_less_is_lost(
+    world: World, later_usd: int, over: int | None
+) -> None:
+    for hour in range(3):
+        broken(world, "chain", hour + 1, hour, 33, 10)
+    start = {"hour": at(T0 + 3 * HOUR_MS), "wall_clock_ms": HOUR_MS, "gpu_cost_usd": Decimal(later_usd)}
+    world.put(JOB_HOURS, job_id="chain", attempt=4, **start)
+    ends = [] if over is None else [("chain", "resolved", over)]
+    assert said(world.look(4), "retry_overhead") == [("chain", "firing", 3), *ends]
+
+
 def test_retry_overhead_goes_on_in_hours_without_cost(world: World) -> None:
     names = ("paused", "better", "done", "looped")
     for job_id in names:

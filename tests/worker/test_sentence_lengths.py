@@ -54,8 +54,8 @@ CLUSTER = "prod-northamerica-northeast1-gpu-a"
 USD = 10**9
 #: How a sentence speaks of what is to come, in whatever rule.
 TO_COME = re.compile(r"\bmore by\b|\bused up at\b|\bwill\b|, else\b|\bat this rate\b|\bsoon\b")
-#: Rules about one job that do not: what they tell of has no known cost.
-SILENT_OF_COST = {"unpriced", "silent_job"}
+#: Rules about one job that do not: what they tell of has no known cost, or they say what is wasted per hour.
+SILENT_OF_COST = {"unpriced", "silent_job", "slow_progress"}
 ACROSS_JOBS = {
     "team_burn",
     "unallocated",
@@ -158,6 +158,18 @@ def histories() -> Iterator[list[Line]]:
         for minute in range(1, 60)
     ]
     yield [start, *beats, end]
+    yield [job(JOB, "allocated", BEGIN_MS, **about), end]
+    slow = [
+        job(
+            JOB,
+            "heartbeat",
+            BEGIN_MS + minute * M,
+            id=f"p{minute}",
+            progress={next(iter(shown)): 10**12 * (3 * minute if minute < 80 else 160 + minute)},
+        )
+        for minute in range(1, 170)
+    ]
+    yield [start, *slow, end]
 
 
 def test_rules_about_one_job() -> None:

@@ -113,7 +113,7 @@ def gpus(milli: int) -> str:
 
 def many(number: int) -> str:
     """Format a large whole number of things in short: 2.5 M."""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return str(number)

@@ -46,7 +46,7 @@ _NO_LINES: Final[Lines] = {}
 HELD_PHASES: Final = ("starting", "suspended")
 
 
-class Holding(NamedTuple):
+class HeldAttempt(NamedTuple):
     """An attempt that holds GPUs at a tick and does not run: what it does, since when, how many GPUs, and what it pays."""
 
     phase: str
@@ -80,23 +80,25 @@ def _spans(known: JobKnown) -> Iterable[FactSpan]:
                     yield FactSpan(*each)
 
 
-def _standing(at: JobAt) -> Holding | None:
+def _standing(at: JobAt) -> HeldAttempt | None:
     """The attempt that does so at the tick; of several one that costs enough, and of those the longest."""
     least_nano = round(at.settings["held"]["least_usd_per_hour"] * NANO_PER_USD)
 
-    def rank(each: Holding) -> tuple[bool, int]:
+    def rank(each: HeldAttempt) -> tuple[bool, int]:
         return each.nano_per_ms * HOUR_MS >= least_nano, -each.since_ms
 
     return max(_at_tick(at.timelines, at.lines, at.at_ms), key=rank, default=None)
 
 
-def _at_tick(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[Holding]:
+def _at_tick(
+    timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int
+) -> Iterator[HeldAttempt]:
     for line in paid_after(timelines, at_ms):
         for segment in holding(line):
             if segment.start_ms <= at_ms < segment.end_ms:
                 since_ms = next(a for a, b in held_spans(line) if a <= at_ms < b)
                 rate = rate_at(lines.get(line.attempt, _NO_LINES), at_ms)
-                yield Holding(segment.phase, since_ms, segment.values.gpu_milli, rate)
+                yield HeldAttempt(segment.phase, since_ms, segment.values.gpu_milli, rate)
 
 
 def _cause(at: JobAt) -> str:

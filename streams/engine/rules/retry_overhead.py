@@ -24,13 +24,18 @@ NAME: Final = "retry_overhead"
 _SHOWN: Final = 100
 
 
-def holds(of: Mapping[str, float], sums: RunSums) -> bool:
-    """Whether it holds in an hour of a run: one in which it cost anything, and in which no alert about a loop of it stood."""
+def holds(of: Mapping[str, float], sums: RunSums, *, fires: bool) -> bool:
+    """Whether it holds in an hour of a run: one in which it cost anything, and in which no alert about a loop of it stood.
+
+    `fires`: whether its alert is open, which goes on until the share is clearly lower: between two losses it falls slowly.
+    """
     if not sums.is_paid or sums.is_named or sums.broken < of["attempts"]:
         return False
     if sums.lost_nano < round(of["least_usd"] * NANO_PER_USD):
         return False
     numerator, denominator = _exact(of["lost_ratio"])
+    if fires:
+        numerator, denominator = numerator * 4, denominator * 5
     return sums.lost_nano * denominator > numerator * sums.cost_nano
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import burn_evidence
-from streams.engine.rules.formatting import rounded_usd, short, short_instant, span
+from streams.engine.rules.formatting import many, rounded_usd, short, short_instant, span
 from streams.engine.rules.job_view import (
     FactSpan,
     JobAt,
@@ -99,13 +99,16 @@ def _cause(at: JobAt) -> str:
     slow, laps = _slow(at), None if at.job is None else at.job.laps
     if slow is None or laps is None:
         return ""
-    now, usual = (
-        f"{per_ms * HOUR_MS:,.3g}" if per_ms * HOUR_MS < 1000 else f"{per_ms * HOUR_MS:,.0f}"
-        for per_ms in (laps.slow_gain / laps.slow_ms, laps.usual_per_ms)
-    )
+    now, usual = (_speed(per_ms * HOUR_MS) for per_ms in (laps.slow_gain / laps.slow_ms, laps.usual_per_ms))
     since = f"for {span(slow.for_ms)}, since {short_instant(slow.since_ms, at.at_ms)} UTC"
     wasted = rounded_usd(_lost_nano(slow, round(rate_at(_lines(at), at.at_ms) * HOUR_MS)))
     return f"{100 / slow.ratio:.0f} % of its usual speed {since}: {now} {short(laps.name)}/h, not {usual}; {wasted}/h is wasted"
+
+
+def _speed(per_hour: float) -> str:
+    if per_hour >= 10**6:
+        return many(round(per_hour))
+    return f"{per_hour:,.3g}" if per_hour < 1000 else f"{per_hour:,.0f}"
 
 
 def _lost_nano(slow: Slow, paid_nano: int) -> int:

@@ -67,8 +67,8 @@ def _held(of: LedgerSettings, losses: RunLosses, known: KeysView[str], at_ms: in
         if not losses.is_paid(run, at_ms):
             continue
         sums = losses.sums(run, at_ms)
-        if holds(of.thresholds, sums):
-            name = next((name for name in run if name in known), run[-1])
+        name = next((name for name in run if name in known), run[-1])
+        if holds(of.thresholds, sums, fires=name in known):
             if name in known:
                 yield LedgerFinding(NAME, of.severity, "job", name, at_ms, "", "")
                 continue

@@ -144,8 +144,9 @@ def test_what_comes_late_is_an_adjustment_of_the_next_month(books: Books) -> Non
     late = books.billed("2026-05", "4", ChargeClass="Correction", ResourceId="n1")
     assert [books.statement(team, "2026-05").record() for team in ("vision", "speech")] == before
     assert books.verified("2026-05").faults == []
-    (note,) = books.verified("2026-05").notes
-    assert "what was metered on 2026-05-03 has changed since" in note
+    metered, billed = books.verified("2026-05").notes
+    assert "what was metered on 2026-05-03 has changed since" in metered
+    assert "bills loaded since" in billed
 
     books.used("c", "2026-06", "5")
     books.billed("2026-06", "6")

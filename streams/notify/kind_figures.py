@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
@@ -43,7 +43,16 @@ _TRAFFIC: Final = ("network", "storage")
 _TRAFFIC_COSTS: Final = tuple(f"{each}_cost_usd" for each in _TRAFFIC)
 _ACCRUED_COSTS: Final = tuple(f"{each}_cost_usd" for each in COMPONENTS if each not in _TRAFFIC)
 _INSTANTS: Final = dict.fromkeys(("time", "ended", "started", "resolved", "hour", "minute"), MILLI)
-_Key: TypeAlias = tuple[str, FigureKind, int, int]
+
+
+class _Key(NamedTuple):
+    """All that what is usual for an alert depends on."""
+
+    job_id: str
+    kind: FigureKind
+    until_ms: int
+    expected_nano: int  # 0 unless it is about a rate
+    rule: str  # '' unless it is about the length of an alert
 
 
 def figure_of(alert: Alert) -> FigureKind | None:
@@ -53,11 +62,11 @@ def figure_of(alert: Alert) -> FigureKind | None:
 
 
 def _key(alert: Alert) -> _Key:
-    """All that what is usual for an alert depends on."""
     kind = figure_of(alert)
     assert kind is not None  # others are not asked about
     expected_nano = alert.expected_nano_per_hour if kind == "rate" else 0
-    return alert.subject_name, kind, history_span(alert.started_ms)[1], expected_nano
+    rule = alert.rule if kind == "length" else ""
+    return _Key(alert.subject_name, kind, history_span(alert.started_ms)[1], expected_nano, rule)
 
 
 class _KindHistory(NamedTuple):
@@ -117,15 +126,15 @@ class KindFigures:
                 if len(ended_ms) < LEAST_JOBS:
                     continue
                 key = _key(alert)
-                if key[1] != "length" and (unread := [each for each in ended_ms if each not in hours]):
+                if key.kind != "length" and (unread := [each for each in ended_ms if each not in hours]):
                     hours |= {each: [] for each in unread}
                     for hour in self._hours(unread):
                         hours[hour.job_id].append(hour)
                 of_all = (hour for each in ended_ms for hour in hours.get(each, ()))
-                reached = [*self._reached(key[1], ended_ms, of_all, alert.expected_nano_per_hour)]
+                reached = [*self._reached(key, ended_ms, of_all)]
                 if usual := usual_of(reached):
                     figures = sorted((each.figure for each in reached), reverse=True)
-                    yield key, UsualFigure(kind, key[1], usual, tuple(figures))
+                    yield key, UsualFigure(kind, key.kind, usual, tuple(figures))
                 break
 
     def _kinds_of(self, alerts: Sequence[Alert]) -> dict[str, list[Similarity]]:
@@ -164,19 +173,16 @@ class KindFigures:
         return {of: sorted(jobs) for of, jobs in found.items()}
 
     def _reached(
-        self,
-        kind: FigureKind,
-        ended_ms: Mapping[str, int],
-        hours: Iterable[HourCost],
-        expected_nano: int,
+        self, key: _Key, ended_ms: Mapping[str, int], hours: Iterable[HourCost]
     ) -> Iterator[ReachedFigure]:
         """Yield what each of these jobs reached; of rates only jobs that began at about what is expected count."""
-        if kind == "rate":
-            for job_id, nano in greatest_rates(hours, expected_nano).items():
+        if key.kind == "rate":
+            for job_id, nano in greatest_rates(hours, key.expected_nano).items():
                 if job_id in ended_ms:
                     yield ReachedFigure(ended_ms[job_id], nano)
             return
-        figures = self._lengths([*ended_ms]) if kind == "length" else greatest_traffic(hours)
+        of_length = key.kind == "length"
+        figures = self._lengths(key.rule, [*ended_ms]) if of_length else greatest_traffic(hours)
         yield from (ReachedFigure(at_ms, figures.get(job_id, 0)) for job_id, at_ms in ended_ms.items())
 
     def _hours(self, jobs: Sequence[str]) -> Iterator[HourCost]:
@@ -191,11 +197,11 @@ class KindFigures:
                     sum(nano_of_usd(row[name]) for name in _TRAFFIC_COSTS),
                 )
 
-    def _lengths(self, jobs: Sequence[str]) -> dict[str, int]:
-        """For how long such alerts about these jobs fired, the longest of each."""
+    def _lengths(self, rule: str, jobs: Sequence[str]) -> dict[str, int]:
+        """For how long alerts of a rule about these jobs fired, the longest of each."""
         found: dict[str, int] = {}
         for some in pieces(sorted(jobs)):
-            where = [Condition("rule", "=", "idle_gpus"), Condition("subject_name", "in", some)]
+            where = [Condition("rule", "=", rule), Condition("subject_name", "in", some)]
             for row in self._select(ALERTS, where, "subject_name", "started", "resolved"):
                 job_id, resolved_ms = row["subject_name"], row["resolved"]
                 if resolved_ms is not None:

@@ -112,6 +112,14 @@ def test_the_real_store_says_what_the_kind_reached(
     assert (found.usual, found.kind, len(found.reached)) == (usual, of, EARLIER)
 
 
+def test_lengths_are_those_of_the_same_rule(server: ClickHouseStore) -> None:
+    slow = an_alert("train-9", rule="slow_progress", alert_id="al_slow")
+    idle, other = KindFigures(server).usual([idles(), slow])
+    assert idle is not None
+    assert idle.usual == 30 * MINUTE_MS
+    assert other is None, "no job of its kind was ever slow"
+
+
 def rule(
     name: str, minute: int, ratio: float | None, rule: str = "burn_fast", **match: str
 ) -> dict[str, Any]:

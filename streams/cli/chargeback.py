@@ -264,9 +264,14 @@ def _notes(
             "name: they are not charged; `trainfare bills reconcile --by account,resource` lists both sides, and a tag "
             "trainfare_node or trainfare_job joins them"
         )
+    notes += [
+        f"{plain(usd)} USD are billed by {provider} on resources that were metered on {cloud}: nobody pays them, and what was "
+        f"metered there is charged, too. If they are the same, load the bill with --issuer {cloud}, or let events name the cloud {provider}"
+        for (provider, cloud), usd in sorted(charged.other_cloud_usd.items())
+    ]
     if charged.without_account_usd and bills.lines:
         notes.append(
-            f"{plain(charged.without_account_usd)} USD were metered without an account, on resources that no bill names: "
+            f"{plain(charged.without_account_usd)} USD were metered without an account, on resources that no bill of their cloud names: "
             "they are charged as metered; jobs and nodes may say their `account`"
         )
     return notes

@@ -14,6 +14,7 @@ from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, usd, write_summary
 from streams.cli.reading import Reader, reader, reader_at
+from streams.clock import SystemClock
 from streams.costs.charge_sql import BillCost
 from streams.costs.shares import Rule
 from streams.errors import TrainfareError, WrongUseError
@@ -66,7 +67,7 @@ def close(
             return
         _say_shut_out(store, month)
         if dry_run:
-            _show_open(store, month, rules, form)
+            _show_open(store, month, rules, form, is_forced=unreconciled)
         else:
             closed, skipped = store.close_month(month, rules, is_forced=unreconciled)
             _show(closed, skipped, form)
@@ -115,8 +116,10 @@ def _show(closed: ClosedMonth, skipped: list[str], form: OutputFormat) -> None:
     _say_skipped(skipped)
 
 
-def _show_open(store: Reader, month: str, rules: ClosingRules, form: OutputFormat) -> None:
-    from streams.costs.closing import as_closed_now
+def _show_open(
+    store: Reader, month: str, rules: ClosingRules, form: OutputFormat, *, is_forced: bool
+) -> None:
+    from streams.costs.closing import as_closed_now, refuse_early, refuse_unreconciled
 
     closing = as_closed_now(store, month, rules)
     totals = {
@@ -129,6 +132,12 @@ def _show_open(store: Reader, month: str, rules: ClosingRules, form: OutputForma
     _say_skipped(closing.skipped)
     if form is OutputFormat.table:
         sys.stdout.write("nothing was closed\n")
+    try:
+        refuse_early(store, month, SystemClock().now_ms())
+        if not is_forced:
+            refuse_unreconciled(closing)
+    except WrongUseError as fault:
+        sys.stderr.write(f"trainfare: closing it now would be refused: {fault}\n")
 
 
 def _say_shut_out(store: Reader, month: str) -> None:

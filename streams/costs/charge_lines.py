@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import Final, NamedTuple
 
 from schemas.allocation_rules import COST, AllocationRule
@@ -260,6 +261,11 @@ class LineCharges:
         self._known = ({each.resource for each in metered} | {each.node for each in idle}) - {""}
         self._without_account = {each.resource for each in metered if not each.account}
         self._without_account |= {each.node for each in idle if not each.account}
+        self._clouds: dict[str, set[str]] = defaultdict(set)
+        for resource, cloud in chain(
+            ((each.resource, each.cloud) for each in metered), ((each.node, each.cloud) for each in idle)
+        ):
+            self._clouds[resource].add(cloud)
         self._kept: list[ChargedLine] = []
         self._followers: list[ChargedLine] = []
         self._borne: dict[tuple[str, str, str], dict[tuple[int, str], dict[Recipient, int]]] = {}
@@ -269,6 +275,8 @@ class LineCharges:
         self.accounts = Accounts(idle)
         self.billed_resources: set[tuple[int, str, str]] = set()  # day, account, resource
         self.amounts: dict[Recipient, int] = defaultdict(int)
+        #: By provider and cloud: lines of resources that were metered on that cloud alone, which nobody pays therefore.
+        self.of_other_cloud: dict[tuple[str, str], int] = defaultdict(int)
 
     def take(self, lines: Iterable[ChargedLine]) -> None:
         """Take lines, of which those that nobody can have used are charged at once, so that they are not kept."""
@@ -281,6 +289,7 @@ class LineCharges:
                 self._followers.append(line)
             elif line.resource in self._known or line.job_id in self._jobs:
                 self._kept.append(line)
+                self._see_cloud(line)
             else:
                 self._put_days(line, None)
 
@@ -291,6 +300,13 @@ class LineCharges:
             self._put_days(line, usage)
         for line in self._followers:
             self._follow(line)
+
+    def _see_cloud(self, line: ChargedLine) -> None:
+        clouds = self._clouds.get(line.resource, set())
+        if line.job_id in self._jobs or any(same_provider(each, line.provider) for each in clouds):
+            return
+        if self._where.has_line(line):
+            self.of_other_cloud[line.provider, min(clouds)] += line.amount
 
     def _put_days(self, line: ChargedLine, usage: ResourceUse | None) -> None:
         borne: dict[Recipient, int] = defaultdict(int)

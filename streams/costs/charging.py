@@ -101,6 +101,8 @@ class Charged(NamedTuple):
     rows: list[Charge]
     without_line_usd: Decimal  # a bill covers its account and day, and has no line of its resource
     without_account_usd: Decimal  # it has no account, and no bill has its resource
+    #: By provider and cloud: what the provider bills on resources that were metered on that cloud, so that no job of theirs pays it.
+    other_cloud_usd: Mapping[tuple[str, str], Decimal]
     jobs: Mapping[str, JobMetered]
 
 
@@ -178,6 +180,10 @@ class _Charging:
             self._rows(),
             self._usd(self._without_line, NANO_PLACES),
             self._usd(self._without_account, NANO_PLACES),
+            {
+                names: self._usd(amount, max(self._month.places, NANO_PLACES))
+                for names, amount in self._lines.of_other_cloud.items()
+            },
             self._jobs,
         )
 

@@ -333,7 +333,7 @@ def close(
     refuse_early(store, month, now_ms)
     closing = as_closed_now(store, month, rules)
     if not is_forced:
-        _refuse_unreconciled(closing)
+        refuse_unreconciled(closing)
     # Rows of a closing that failed before its manifest was stored: they would stand beside the new ones.
     store.forget_closing(_seconds(month))
     manifest = manifest_of(store, closing, now_ms)
@@ -345,7 +345,8 @@ def close(
     return sealed, closing.skipped
 
 
-def _refuse_unreconciled(closing: Closing) -> None:
+def refuse_unreconciled(closing: Closing) -> None:
+    """Raise `WrongUseError` if something of the month is on no bill, or has no exchange rate."""
     left, bills = closing.unreconciled_usd, closing.bills
     if not any(row.of_month == closing.month for row in closing.rows):
         raise WrongUseError(

@@ -45,7 +45,7 @@ _ACCRUED_COSTS: Final = tuple(f"{each}_cost_usd" for each in COMPONENTS if each 
 _INSTANTS: Final = dict.fromkeys(("time", "ended", "started", "resolved", "hour", "minute"), MILLI)
 
 
-class _Key(NamedTuple):
+class _FigureKey(NamedTuple):
     """All that what is usual for an alert depends on."""
 
     job_id: str
@@ -61,12 +61,12 @@ def figure_of(alert: Alert) -> FigureKind | None:
     return rule.usual_by if rule is not None and alert.subject_kind == JOB else None
 
 
-def _key(alert: Alert) -> _Key:
+def _key(alert: Alert) -> _FigureKey:
     kind = figure_of(alert)
     assert kind is not None  # others are not asked about
     expected_nano = alert.expected_nano_per_hour if kind == "rate" else 0
     rule = alert.rule if kind == "length" else ""
-    return _Key(alert.subject_name, kind, history_span(alert.started_ms)[1], expected_nano, rule)
+    return _FigureKey(alert.subject_name, kind, history_span(alert.started_ms)[1], expected_nano, rule)
 
 
 class _KindHistory(NamedTuple):
@@ -82,7 +82,7 @@ class KindFigures:
     def __init__(self, store: Rows) -> None:
         self._store = store
         self._ratios = UsualRatios(store)
-        self._known: OrderedDict[_Key, UsualFigure | None] = OrderedDict()
+        self._known: OrderedDict[_FigureKey, UsualFigure | None] = OrderedDict()
 
     def usual(self, alerts: Sequence[Alert]) -> list[UsualFigure | None]:
         """What is usual for the narrowest kind of each alert's job that has a history; None: nothing.
@@ -108,7 +108,7 @@ class KindFigures:
         """The figures of the alert's job at its opening and at each stored tick while it fires, of those later than `after_ms`."""
         return sorted(self._figures(alert, kind, after_ms))
 
-    def _read(self, alerts: Sequence[Alert]) -> Iterator[tuple[_Key, UsualFigure]]:
+    def _read(self, alerts: Sequence[Alert]) -> Iterator[tuple[_FigureKey, UsualFigure]]:
         kinds = self._kinds_of(alerts)
         completed = self._completed(kinds, alerts)
         hours: dict[
@@ -173,7 +173,7 @@ class KindFigures:
         return {of: sorted(jobs) for of, jobs in found.items()}
 
     def _reached(
-        self, key: _Key, ended_ms: Mapping[str, int], hours: Iterable[HourCost]
+        self, key: _FigureKey, ended_ms: Mapping[str, int], hours: Iterable[HourCost]
     ) -> Iterator[ReachedFigure]:
         """Yield what each of these jobs reached; of rates only jobs that began at about what is expected count."""
         if key.kind == "rate":

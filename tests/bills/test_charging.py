@@ -115,6 +115,14 @@ def test_a_bill_of_another_cloud_is_not_of_the_job_though_node_and_account_are_n
     assert charged(month(jobs, [billed("n1", 8)])) == {"vision": 9, "speech": 10}
 
 
+def test_a_bill_whose_provider_is_not_the_cloud_of_its_resources_is_said() -> None:
+    jobs = [used("a", "n1", 30), used("b", "n2", 10, cloud="gcp"), used("b", "n3", 1, cloud="")]
+    lines = [billed(name, 8, provider="My Cloud") for name in ("n1", "n2", "n3", "rds")]
+    found = charges(month(jobs, lines), Rules())
+    assert found.other_cloud_usd == {("My Cloud", "aws"): 8, ("My Cloud", "gcp"): 8}
+    assert charges(month(jobs, [billed("n1", 8)]), Rules()).other_cloud_usd == {}
+
+
 def test_a_job_without_an_account_is_of_the_account_that_its_resource_was_billed_under() -> None:
     jobs = [used("a", "n1", 30, account=""), used("b", "n9", 10, account="")]
     found = charges(month(jobs, [billed("n1", 8)]), Rules())
@@ -193,7 +201,7 @@ def test_a_month_with_a_bill_sums_to_it(data: Path) -> None:
     assert (
         "1 line of the bill is not in USD, has no rate of its day, and is charged to nobody: 9." in done.err
     )
-    assert "were metered without an account, on resources that no bill names" in done.err
+    assert "were metered without an account, on resources that no bill of their cloud names" in done.err
     totals = {name: Decimal(usd) for name, usd in found["totals"].items()}
     assert found["totals"]["billed_usd"] == "1000.00000000011"
     assert totals["charge_usd"] == totals["billed_usd"] + totals["metered_usd"]

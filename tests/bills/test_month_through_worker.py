@@ -109,6 +109,8 @@ def test_a_first_closing_says_which_months_it_shuts_out(metered: tuple[Path, Cli
     store.insert("job_hours", rows("job_hours", {**hour, "hour": april}), "april")
     (tried, refused) = asked(store, ("close", "2026-05", "--dry-run"), ("close", "2026-05"))
     assert (tried.code, refused.code) == (0, 2)
+    assert "closing it now would be refused: 2026-05: " in tried.err
+    assert "metered and on no bill yet" in tried.err
     for each in (tried, refused):
         assert "unless 2026-04 is closed before it, it can never be" in each.err
     store.insert("job_hours", rows("job_hours", {**hour, "hour": march}), "march")

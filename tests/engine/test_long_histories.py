@@ -135,9 +135,9 @@ def test_what_a_cause_reads_does_not_grow_with_the_history(many: Log, counted: C
 def test_a_revision_of_an_open_attempt_does_not_cut_what_came_before_it(many: Log, counted: Counted) -> None:
     many.add("jobs", T0, type="started", gpu_count=8, zone="here")
     cut = counted(stretches_module, "_stretch")
-    many.judge(T0, T0 + 4 * HOUR_MS)
+    many.judge(T0, T0 + 6 * HOUR_MS)
     first = len(cut)
-    many.judge(T0 + 4 * HOUR_MS + 10_000, T0 + 8 * HOUR_MS)
+    many.judge(T0 + 6 * HOUR_MS + 10_000, T0 + 12 * HOUR_MS)
     assert 0 < len(cut) - first <= first * 1.2
 
 

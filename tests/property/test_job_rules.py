@@ -106,6 +106,7 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("slow_progress", "page_usd_per_hour", Fraction(250)),
     ("silent_job", "usual_times", Fraction(4)),
     ("silent_job", "first_minutes", Fraction(40)),
+    ("no_checkpoint", "usual_times", Fraction(4)),
 )
 
 

@@ -144,10 +144,8 @@ RULE: Final = JobRule(
         "has been {cause}",
         "release the GPUs (suspend without holding them) or resume it",
         "runs, or holds no GPUs any more",
-        unknown="suspended or starting for long, and holds its GPUs",
-        advice_on=(
-            ("starting for ", "find out why it does not start (image, node, ranks that wait), or stop it"),
-        ),
+        unknown="without running for long, and holds its GPUs",
+        advice_on=(("starting for ", "find out why it does not start, or stop it"),),
     ),
     goes_on="all",
     waste=all_it_pays,

@@ -18,8 +18,8 @@ def allocated(at_ms: int = T0) -> Line:
 def test_a_job_that_does_not_start_is_told_after_half_an_hour() -> None:
     told = sentences(allocated(), job("run-1", "started", T0 + 50 * M), LATER)
     assert told["held", "firing"] == (
-        "run-1 has been starting for 30 min, since 00:00 UTC, and holds 8 GPUs at $33/h; find out why it does not start"
-        " (image, node, ranks that wait), or stop it, else $246 more by 08:00 UTC; 8 GPUs"
+        "run-1 has been starting for 30 min, since 00:00 UTC, and holds 8 GPUs at $33/h; find out why it does not start, or"
+        " stop it, else $246 more by 08:00 UTC; 8 GPUs"
     )
     assert told["held", "resolved"] == "run-1 runs, or holds no GPUs any more; from 00:30 UTC for 20 min"
 

@@ -258,7 +258,6 @@ class LineCharges:
     ) -> None:
         self._metered, self._idle, self._jobs, self._where = metered, idle, jobs, where
         self._seen = seen
-        self._known = ({each.resource for each in metered} | {each.node for each in idle}) - {""}
         self._without_account = {each.resource for each in metered if not each.account}
         self._without_account |= {each.node for each in idle if not each.account}
         self._clouds: dict[str, set[str]] = defaultdict(set)
@@ -266,6 +265,7 @@ class LineCharges:
             ((each.resource, each.cloud) for each in metered), ((each.node, each.cloud) for each in idle)
         ):
             self._clouds[resource].add(cloud)
+        self._known = self._clouds.keys() - {""}
         self._kept: list[ChargedLine] = []
         self._followers: list[ChargedLine] = []
         self._borne: dict[tuple[str, str, str], dict[tuple[int, str], dict[Recipient, int]]] = {}

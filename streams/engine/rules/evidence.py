@@ -5,6 +5,7 @@ It must contain only literals quoted here: names come from untrusted events.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -112,11 +113,12 @@ def unpriced_evidence(job_id: str) -> str:
     )
 
 
-def held_evidence(job_id: str) -> str:
-    """SQL for the GPUs that the job holds while it does not run, node by node: since when, GPU-hours, and what they cost."""
+def held_evidence(job_id: str, phases: Iterable[str]) -> str:
+    """SQL for the GPUs that the job holds in phases in which it does not run, node by node: since when, GPU-hours, and what they cost."""
+    of_phases = ", ".join(quoted(each) for each in phases)
     return (
         "SELECT l.attempt AS attempt, l.phase AS phase, l.node AS node, l.gpu_type AS gpu_type, min(l.minute) AS first_minute,"
         " max(l.minute) AS last_minute, round(sum(l.quantity) / 3600000000, 4) AS gpu_h, sum(l.cost_usd) AS cost_usd"
-        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.phase IN ('starting', 'suspended')"
+        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.phase IN ({of_phases})"
         " GROUP BY attempt, phase, node, gpu_type ORDER BY attempt, first_minute, phase, node, gpu_type"
     )

@@ -139,7 +139,7 @@ RULE: Final = JobRule(
     spans=_spans,
     cause=_cause,
     margins=_margins,
-    evidence=lambda of: held_evidence(of.job_id),
+    evidence=lambda of: held_evidence(of.job_id, HELD_PHASES),
     words=Words(
         "has been {cause}",
         "release the GPUs (suspend without holding them) or resume it",

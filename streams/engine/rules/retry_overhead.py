@@ -27,7 +27,7 @@ _SHOWN: Final = 100
 def holds(of: Mapping[str, float], sums: RunSums, *, fires: bool) -> bool:
     """Whether it holds in an hour of a run: one in which it cost anything, and in which no alert about a loop of it stood.
 
-    `fires`: whether its alert is open, which goes on until the share is clearly lower: between two losses it falls slowly.
+    `fires`: whether its alert is open. It then stays open until the share is clearly lower, since that falls slowly between two losses.
     """
     if not sums.is_paid or sums.is_named or sums.broken < of["attempts"]:
         return False

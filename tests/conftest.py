@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import tempfile
 import traceback
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -82,6 +83,15 @@ def _no_way_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _queries_keep_their_priority() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         priority.keep(patch)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_meter_of_the_developer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A demo that somebody has open must not answer a test: meters note themselves in the directory of temporary files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))
+        patch.setattr(tempfile, "tempdir", None)
         yield
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.escaping import visible
 from streams.cli.options import check_one_of, settings_for
 from streams.cli.output import minute_text
+from streams.cli.running_meter import NONE_RUNS, names_no_store, of_running_meter
 from streams.clock import SystemClock
 from streams.errors import TrainfareError
 
@@ -24,7 +25,7 @@ class ActingWorker:
 
     def __init__(self, data: Path | None, url: str | None) -> None:
         check_one_of(data, url)
-        settings = settings_for(data)
+        settings = settings_for(data) if url else of_running_meter(settings_for(data))
         self._url = _where(settings, url)
         self._reads = _remote(self._url, settings, url, settings.web.token)
         self._writes = _remote(self._url, settings, url, settings.web.write_token or settings.web.token)
@@ -67,6 +68,7 @@ def worker_at(data: Path | None, url: str | None, settings: Settings) -> RemoteR
         TrainfareError: None has the directory open.
     """
     check_one_of(data, url)
+    settings = settings if url else of_running_meter(settings)
     return _remote(_where(settings, url), settings, url, settings.web.token)
 
 
@@ -76,7 +78,8 @@ def _remote(where: str, settings: Settings, url: str | None, token: SecretStr | 
     data_dir = settings.clickhouse.data_dir
     if data_dir is not None and url is None:
         token = token_of(data_dir, token, settings.at_rest.keys)
-    return RemoteReader(where, token)
+    is_named = url is not None or not names_no_store(settings) or "port" in settings.web.model_fields_set
+    return RemoteReader(where, token, "" if is_named else NONE_RUNS)
 
 
 def _where(settings: Settings, url: str | None) -> str:

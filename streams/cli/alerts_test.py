@@ -17,6 +17,7 @@ from streams.cli.faults import FAILED
 from streams.cli.files import must_exist
 from streams.cli.options import UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.cli.running_meter import of_running_meter
 from streams.clock import SystemClock
 from streams.config.load import load_settings
 from streams.config.settings import Settings
@@ -66,6 +67,8 @@ def send_test(
         from_here = True
     must_exist(controls or [])
     settings = load_settings(os.environ, config)
+    if url is None and not from_here:
+        settings = of_running_meter(settings)
     asked = None if from_here else _asked_worker(settings, url, owner)
     if asked is None:
         tested = f"the file {config} and this shell's environment" if config else "this shell"

@@ -24,7 +24,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Directory of the embedded ClickHouse; without it, the configured server.",
+        help="Directory of the embedded ClickHouse; without it, the configured server, else the meter that runs on this machine.",
     ),
 ]
 PortOption = Annotated[

@@ -15,6 +15,7 @@ from streams.cli import ahead
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import target_of
+from streams.cli.running_meter import of_running_meter, says_if_none_runs
 from streams.errors import SqlSyntaxError, WrongUseError
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def sql(
 ) -> None:
     """Run read-only SQL over the ledger and its views."""
     parameters = _parameters(query, param or [])
-    answer = _answer(query, parameters, settings_for(data))
+    settings = of_running_meter(settings_for(data))
+    with says_if_none_runs(settings):
+        answer = _answer(query, parameters, settings)
     write(Grid(answer.names, list(answer.rows())), form)
 
 

@@ -309,13 +309,15 @@ class _Opened:
 
 @contextmanager
 def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
-    """Open the configured store; if a worker has it open, query the worker. With `may_begin` an empty directory becomes a store.
+    """Open the configured store, or that of the meter that runs here; if a worker has it open, query the worker. With `may_begin` an empty directory becomes a store.
 
     Raises:
         TrainfareError: Neither is possible.
     """
     from sinks.target import Embedded
+    from streams.cli.running_meter import of_running_meter, says_if_none_runs
 
+    settings = of_running_meter(settings)
     target = target_of(settings.clickhouse, may_begin=may_begin)
     data_dir = target.data_dir if isinstance(target, Embedded) else None
     if data_dir is not None:
@@ -329,7 +331,7 @@ def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
             yield Reader(RemoteReader(url, token_of(data_dir, settings.web.token, settings.at_rest.keys)))
             return
     try:
-        with _opened(target, settings) as opened:
+        with says_if_none_runs(settings), _opened(target, settings) as opened:
             yield opened
     finally:
         if data_dir is not None:

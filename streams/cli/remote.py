@@ -87,8 +87,9 @@ def token_of(data_dir: Path, configured: SecretStr | None, keys: str | None) -> 
 class RemoteReader:
     """The API at one address."""
 
-    def __init__(self, url: str, token: SecretStr | None) -> None:
+    def __init__(self, url: str, token: SecretStr | None, if_absent: str = "") -> None:
         self._url = url.rstrip("/")
+        self._if_absent = if_absent  # said where nobody has named the address
         self._token = token
         self._pool = BoundedPool(_ANSWER_S, retries=False)
 
@@ -448,6 +449,8 @@ class RemoteReader:
                 data = answer.read(_ANSWER_BYTES + 1)
         except HTTPError as fault:
             is_absent = isinstance(fault, ConnectTimeoutError | NewConnectionError)
+            if is_absent and self._if_absent:
+                raise NoWorkerError(f"{self._if_absent} (none answers at {self._url})") from fault
             raise (NoWorkerError if is_absent else TrainfareError)(
                 f"the worker does not answer at {self._url} "
                 f"({why_no_answer(fault)}); look at its log, or stop it and ask again"

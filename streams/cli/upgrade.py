@@ -52,13 +52,16 @@ def _stored(settings: Settings, url: str | None) -> tuple[str, StoredForm]:
     from sinks.target import Embedded
     from streams.cli.reading import target_of
     from streams.cli.remote import RemoteReader, api_of, token_of
+    from streams.cli.running_meter import of_running_meter, says_if_none_runs
     from streams.engine.shard.snapshot_format import HEAD_BYTES  # loads the decoder of snapshots
 
     if url is not None:
         return url, _through(RemoteReader(url, settings.web.token))
+    settings = of_running_meter(settings)
     target = target_of(settings.clickhouse)
     try:
-        return str(target), read_form(target, HEAD_BYTES)
+        with says_if_none_runs(settings):
+            return str(target), read_form(target, HEAD_BYTES)
     except StoreInUse as in_use:
         if not isinstance(target, Embedded):
             raise

@@ -15,6 +15,7 @@ from typing import Protocol, TextIO
 from streams.config.live import WebSettings
 from streams.web.endpoint import Endpoint, announce, withdraw
 from streams.web.local_token import LocalToken
+from streams.web.running import RunningMeter, forget, note
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class LocalAccess:
         makes_token = web.enabled and web.token is None and data_dir is not None
         self._token = LocalToken(data_dir, keys) if makes_token and data_dir is not None else None
         self._is_open = False
+        self._noted: RunningMeter | None = None
 
     @property
     def token(self) -> str | None:
@@ -51,14 +53,22 @@ class LocalAccess:
     def open(self, url: str, terminal: TextIO | None = None) -> None:
         """Write the files and announce the address; the caller has the directory open."""
         if self._data_dir is None:
+            self._note(url)
             return
         if self._token is not None:
             self._token.write_if_new()
         if terminal is not None:
             self._say(url, terminal)
+        self._note(url)
         # Last: whoever waits for the file finds everything else done.
         announce(self._data_dir, Endpoint(url, os.getpid()))
         self._is_open = True
+
+    def _note(self, url: str) -> None:
+        """Let commands of this user find the meter without a word of where it is."""
+        data_dir = None if self._data_dir is None else str(self._data_dir.resolve())
+        self._noted = RunningMeter(url, os.getpid(), data_dir)
+        note(self._noted)
 
     def _say(self, url: str, terminal: TextIO) -> None:
         """Print the page's address, with the token on a terminal, otherwise with the path of its file."""
@@ -72,6 +82,8 @@ class LocalAccess:
 
     def close(self) -> None:
         """Remove the address; the token stays."""
+        if self._noted is not None:
+            forget(self._noted)
         if self._is_open and self._data_dir is not None:
             withdraw(self._data_dir, os.getpid())
 

@@ -19,6 +19,7 @@ from sinks.bounded_http import BoundedPool
 from sinks.directory_lock import holder_of
 from sinks.errors import SinkError
 from streams.cli.reading import Reader, reader
+from streams.cli.running_meter import of_running_meter
 from streams.cli.top.figures import MeterView, Source, SourceError, snapshot_of
 from streams.clock import Clock, SystemClock
 from streams.config.live import WebSettings
@@ -211,5 +212,7 @@ class Found:
 
 def source_for(settings: Settings, url: str | None = None) -> Source:
     """The source: the given address, otherwise whatever is found at each fetch."""
+    if url is None:
+        settings = of_running_meter(settings, says=False)  # its screen says where the figures are from
     token = None if settings.web.token is None else settings.web.token.get_secret_value()
     return Found(settings, token) if url is None else HttpSource(url, token)

@@ -11,7 +11,7 @@ import typer
 from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, to_json, usd, write
 from streams.cli.reading import reader_for
 from streams.cli.rule_titles import title_of
 from streams.clock import SystemClock
@@ -85,11 +85,18 @@ def list_(
     )
     with reader_for(data, url) as store:
         found, count = _found(store, asked)
+        acts = _acts(store, found, now_ms)
+    found = [{**alert, **done} for alert, done in zip(found, acts, strict=True)]
     if form is OutputFormat.json:
         sys.stdout.write(to_json({"alerts": found, "count": count}) + "\n")
         return
     name = title_of if form is OutputFormat.table else str
-    write(Grid(_COLUMNS, [_row(each, name) for each in found]), form)
+    if form is OutputFormat.table:
+        rows = [_row(each, name, f"{each['message']}{_acted(each, now_ms)}") for each in found]
+        write(Grid(_COLUMNS, rows), form)
+    else:
+        rows = [(*_row(each, name, each["message"]), _acted(each, now_ms)[2:]) for each in found]
+        write(Grid((*_COLUMNS, "acts"), rows), form)
     if form is OutputFormat.table:
         left = count - len(found)
         if not found:
@@ -122,7 +129,39 @@ def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int
     return [{**rows[each], "message": message[each], "members": of.get(each)} for each in ids], count
 
 
-def _row(alert: dict[str, Any], name: Callable[[object], str]) -> tuple[object, ...]:
+def _acts(store: Reader, alerts: list[dict[str, Any]], now_ms: int) -> list[dict[str, Any]]:
+    """Who has acknowledged or silenced each alert, as far as that holds now: no tick has to have judged it."""
+    from streams.explain import acts
+    from streams.explain.why.sql import NEWEST_TICK
+
+    at_ms = max(now_ms, *(int(str(row["at_ms"])) for row in store.records(NEWEST_TICK)))
+    index = acts.ActIndex(store.records(acts.IN_FORCE, at_ms=acts.ALL_TIME_MS), at_ms)
+    jobs = acts.jobs_of(alerts) if index.matches_jobs else []
+    rows = store.records(acts.DIMENSIONS, jobs=jobs) if jobs else []
+    dimensions: dict[str, dict[str, Any]] = {str(row["job_id"]): row for row in rows}
+    return [index.of(alert, acts.facts_of(alert, dimensions)) for alert in alerts]
+
+
+def _acted(alert: dict[str, Any], now_ms: int) -> str:
+    """What somebody did about an alert, behind a comma; '': nothing."""
+    found = (("acknowledged", alert["acknowledged"]), ("silenced", alert["silenced_by"]))
+    return "".join(
+        f", {word} {_until(control, now_ms)} by {visible(control['by'] or 'a record of the log')}"
+        for word, control in found
+        if control is not None
+    )
+
+
+def _until(control: dict[str, Any], now_ms: int) -> str:
+    """Until when a control holds: the minute, with its day if that is not today."""
+    until_ms = control["until_ms"]
+    if until_ms is None:
+        return control["recurs"] or "for ever"
+    text, today = minute_text(until_ms), minute_text(now_ms)[:11]
+    return f"until {text.removeprefix(today)}"
+
+
+def _row(alert: dict[str, Any], name: Callable[[object], str], message: str) -> tuple[object, ...]:
     started_ms, resolved_ms = alert["started_ms"], alert["resolved_ms"]
     lasted = "firing" if resolved_ms is None else _span(resolved_ms - started_ms)
     members = alert["members"]
@@ -132,7 +171,7 @@ def _row(alert: dict[str, Any], name: Callable[[object], str]) -> tuple[object, 
     about = f"{'' if alert['subject_kind'] == 'job' else alert['subject_kind'] + ' '}{alert['subject_name']}"
     fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     owner = ", ".join(filter(None, (alert["owner"], alert["team"])))
-    return (alert["alert_id"], fired, lasted, alert["severity"], name(alert["rule"]), about, owner, usd(alert["usd_per_hour"]), alert["message"], visible(alert["summary"]) + inside)  # fmt: skip
+    return (alert["alert_id"], fired, lasted, alert["severity"], name(alert["rule"]), about, owner, usd(alert["usd_per_hour"]), message, visible(alert["summary"]) + inside)  # fmt: skip
 
 
 def _span(ms: int) -> str:

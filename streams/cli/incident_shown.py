@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.counting import how_many
+from schemas.durations import HOUR_MS
 from streams.cli.alerts_why import NO_RULES, figure_text
 from streams.cli.markdown import block, code, prose, table
 from streams.cli.output import plain, usd
@@ -16,6 +17,8 @@ from streams.engine.rules.rule import IS_FLAG
 from streams.explain.incident.report import EVIDENCE_MAX, IncidentReport, JobSpend
 
 _SENT: Final = ("delivered", "repeated")
+#: A message so long after all that the log knows was timed by another clock than the log's.
+OTHER_CLOCK_MS: Final = 6 * HOUR_MS
 
 
 def markdown_of(report: IncidentReport) -> str:
@@ -69,15 +72,25 @@ def _happened(report: IncidentReport) -> Iterator[str]:
 
 
 def _sent(report: IncidentReport) -> str:
-    alert = report.alert
     sent = [row for row in report.deliveries if row["outcome"] in _SENT and row["status"] == "firing"]
     if sent:
         first = sent[0]
         names = ", ".join(dict.fromkeys(code(row["receiver"]) for row in sent))
-        return f"The first message went to {code(first['receiver'])} {span(max(0, first['time_ms'] - alert['started_ms']))} after it opened; in all: {names}."
+        return f"The first message went to {code(first['receiver'])} {_after(report, first['time_ms'])}; in all: {names}."
     because = "; ".join(prose(each["because"]) for each in report.messages if each["because"])
     message = "; ".join(prose(each["message"]) for each in report.messages) or "not sent"
     return f"Nobody got a message that it fires ({message}{f': {because}' if because else ''})."
+
+
+def _after(report: IncidentReport, sent_ms: int) -> str:
+    """How long after the opening a message was sent.
+
+    Messages are timed by the wall clock. In a demo and a replay of a log of the past that is another clock than the
+    log's, and a difference of both would be a delay that nobody had.
+    """
+    if sent_ms > report.as_of_ms + OTHER_CLOCK_MS:
+        return f"at {instant(sent_ms)}, by the wall clock, which is not that of this log (a demo, a replay, or a meter that was behind)"
+    return f"{span(max(0, sent_ms - report.alert['started_ms']))} after it opened"
 
 
 def _acted(report: IncidentReport) -> str:
@@ -129,6 +142,8 @@ def _timeline(report: IncidentReport) -> Iterator[str]:
     yield "## Timeline\n"
     if report.entries_left_out:
         yield f"{report.entries_left_out} earlier entries are left out.\n"
+    if any(row["time_ms"] > report.as_of_ms + OTHER_CLOCK_MS for row in report.deliveries):
+        yield "Messages stand by the wall clock, which is not that of this log.\n"
     rows = (
         (instant(each.at_ms).removesuffix(" UTC"), prose(each.what), code(each.about), prose(each.detail))
         for each in report.entries

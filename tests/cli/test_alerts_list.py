@@ -11,15 +11,20 @@ from typing import Any
 
 import pytest
 
+from schemas.control_table import CONTROLS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.cli.alerts_list import _until
 from streams.keys import OutgoingRecord
 from tests.cli.command import trainfare
 from tests.new_store import begun
+from tests.sinks.rows import rows
 from tests.web.live import alert, at, delivery, put
 from tests.web.log import AS_OF_MS, T0_MS
 from tests.web.serving import LOCAL_TOKEN, Client, served
 
+FAR_MS = 4_102_444_800_000
+FAR = at(FAR_MS)
 CAUSE = '["sweep","burn_fast","speech","lr"]'
 PAGE = "al_00000000000000000000000a"
 CEILING = "al_00000000000000000000000c"
@@ -45,14 +50,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("list") / "meter"
     store = ClickHouseStore(Embedded(data_dir=begun(root)))
     member = {"shared_cause": CAUSE, "team": "language", "started": at(T0_MS), "changed": at(T0_MS)}
-    rows = [
+    stored = [
         alert(PAGE, subject_name="train-1", summary="it burns \x1b[31m"),
         alert(CEILING, rule="ceiling", subject_name="train-2", status="resolved", resolved=at(T0_MS + 500_000)),
         alert(HEAD, rule="incident", subject_kind="sweep", subject_name="speech/lr", **member),
         alert(SKU, rule="price_jump", subject_kind="sku", subject_name="h100", owner="", team="", started=at(T0_MS + 1)),
         *(alert(f"al_00000000000000000000000{number}", subject_name=f"lr-{number}", **member) for number in range(3)),
     ]  # fmt: skip
-    put(store, ALERTS, rows, "a list")
+    put(store, ALERTS, stored, "a list")
     put(store, DELIVERIES, [delivery(PAGE, 1, "delivered")], "its messages")
     store.close()
     yield root
@@ -102,6 +107,44 @@ def test_the_table_is_for_people(data: Path) -> None:
     assert trainfare("alerts", "list", "--owner", "nobody", "--data", data).out.endswith(
         "no alert is like that\n"
     )
+
+
+def test_who_acted_and_until_when_is_shown_before_any_tick_has_judged_it(data: Path) -> None:
+    """No rate is stored after the records, which is what a tick would leave."""
+    said = {"source": "t", "by": "ada", "version": 1, "time": at(T0_MS + 10**8)}
+    given = [
+        {**said, "offset": 1, "kind": "silence", "name": "s", "match": [("job_id", "train-1"), ("rule", "burn_fast")], "until": FAR},
+        {**said, "offset": 2, "kind": "ack", "name": PAGE, "alert_id": PAGE, "until": FAR, "comment": "known"},
+        {**said, "offset": 3, "kind": "silence", "name": "over", "match": [("job_id", "train-2")], "until": at(T0_MS + 10**8 + 1)},
+    ]  # fmt: skip
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        store.insert(CONTROLS, rows(CONTROLS, *given), "acts")
+    finally:
+        store.close()
+    by_id = {each["alert_id"]: each for each in listed(data)["alerts"]}
+    page, ceiling = by_id[PAGE], by_id[CEILING]
+    assert page["message"] == "sent"
+    assert page["silenced_by"].items() >= {"name": "s", "by": "ada", "until_ms": FAR_MS}.items()
+    assert page["acknowledged"]["comment"] == "known"
+    assert (ceiling["silenced_by"], ceiling["acknowledged"]) == (None, None), "it has ended"
+    acts = "acknowledged until 2100-01-01 00:00 UTC by ada, silenced until 2100-01-01 00:00 UTC by ada"
+    shown = next(
+        line for line in trainfare("alerts", "list", "--data", data).out.splitlines() if PAGE in line
+    )
+    assert f"sent, {acts}" in shown
+    csv = trainfare("alerts", "list", "--data", data, "--format", "csv").out.splitlines()
+    assert csv[0].endswith(",message,sentence,acts")
+    assert next(line for line in csv if PAGE in line).endswith(f',"{acts}"')
+    why = json.loads(trainfare("alerts", "why", PAGE, "--data", data, "--format", "json").out)
+    (because,) = {each["because"] for each in why["messages"]}
+    assert because.endswith("silence/s by ada until 2100-01-01 00:00:00 UTC")
+
+
+def test_a_silence_of_today_is_shown_by_its_minute() -> None:
+    control = {"until_ms": T0_MS + 3_600_000, "recurs": ""}
+    assert _until(control, T0_MS) == f"until {at(T0_MS + 3_600_000):%H:%M} UTC"
+    assert _until({"until_ms": None, "recurs": "mon 22:00-06:00"}, T0_MS) == "mon 22:00-06:00"
 
 
 @pytest.mark.parametrize(

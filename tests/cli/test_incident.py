@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from datetime import UTC
 from decimal import Decimal
@@ -12,9 +13,12 @@ from typing import Any
 import pytest
 
 from schemas.control_table import CONTROLS
+from schemas.durations import DAY_MS
 from schemas.tables import DELIVERIES
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.cli.incident_shown import markdown_of
 from streams.cli.reading import Reader, _Opened
+from streams.engine.rules.formatting import instant
 from streams.explain.incident.report import IncidentReport, incident_report
 from streams.explain.job import explained
 from streams.explain.why.margin_history import histories_before
@@ -169,6 +173,18 @@ def test_what_would_have_fired_earlier_is_what_the_judge_says(data: Path, report
 def test_it_says_and_who_acknowledged(report: str) -> None:
     assert "The first message went to `https://hooks.example.com:443` 2 min after it opened" in report
     assert "acknowledged it 27 min after it opened" in report
+
+
+def test_a_message_by_another_clock_than_the_log_s_is_no_delay(data: Path) -> None:
+    """A demo's log is a month old, and its messages are sent today."""
+    found = of_store(data)
+    late_ms = found.as_of_ms + 30 * DAY_MS
+    moved = [{**row, "time_ms": late_ms} for row in found.deliveries]
+    shown = markdown_of(dataclasses.replace(found, deliveries=moved))
+    assert f"`https://hooks.example.com:443` at {instant(late_ms)}, by the wall clock" in shown
+    assert "30 d" not in shown
+    assert "Messages stand by the wall clock" in shown
+    assert "wall clock" not in markdown_of(found)
 
 
 def test_hostile_names_are_no_markup(report: str) -> None:

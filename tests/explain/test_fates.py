@@ -53,6 +53,17 @@ def test_what_no_worker_has_taken_up_says_so_and_what_is_for_the_digest_is_not_w
     )
 
 
+def test_a_silence_that_was_set_later_says_until_when() -> None:
+    silence = {
+        "kind": "silence", "name": "s", "by": "ada", "source": "t", "alert_id": "", "match": [("rule", "traffic")], "begins_ms": 7,
+        "until_ms": 3_600_000, "recurring": "", "removed": False, "fault": "",
+    }  # fmt: skip
+    (found,) = fates([ALERT], [], [silence], {"al_1": {"rule": "traffic"}}, 9)
+    assert found.because.startswith(
+        "silence/s by ada until 1970-01-01 01:00:00 UTC: set later, withholds its end"
+    )
+
+
 def test_once_it_was_sent_it_is_usual_no_more() -> None:
     found = fate(("ada", "usual", WHY, 0), ("https://hooks.example.com", "delivered", "", 1))
     assert (found.message, found.because) == ("delivered", "")

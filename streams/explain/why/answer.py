@@ -70,7 +70,8 @@ def answer(store: RecordReader, subject_id: str, at_ms: int | None) -> dict[str,
     acts_ms = at_ms
     if at_ms is None and alert is not None:
         at_ms = int(str(alert["changed_ms"]))
-        acts_ms = max(at_ms, *(int(str(row["at_ms"])) for row in store.records(sql.NEWEST_TICK)))
+        newest = (*store.records(sql.NEWEST_TICK), *store.records(sql.NEWEST_ACT))
+        acts_ms = max(at_ms, *(int(str(row["at_ms"])) for row in newest))
     of_job = None if job is None else store.judged(name, at_ms)
     if of_job is not None:
         at_ms = of_job.at_ms

@@ -126,7 +126,8 @@ def _acts(
             until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name} ({recurs(control)}){until}" if control["recurring"] else f"{name}{until}"
         elif control["kind"] == "silence" and matches(control, facts) and covers(control, at_ms):
-            yield f"{name}: set later, withholds its end"
+            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
+            yield f"{name}{until}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
             yield f"{name}: not said again"
 

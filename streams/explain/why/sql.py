@@ -30,6 +30,9 @@ FROM deliveries FINAL WHERE alert_id IN {alerts:Array(String)}
 ORDER BY time, attempt"""
 #: The newest tick of any job.
 NEWEST_TICK: Final = "SELECT toUnixTimestamp64Milli(max(time)) AS at_ms FROM burn_rates"
+#: When somebody acted last: no tick has judged that yet, and the next one may be minutes away.
+NEWEST_ACT: Final = """
+SELECT toUnixTimestamp64Milli(max(time)) AS at_ms FROM controls WHERE kind IN ('ack', 'silence', 'planned')"""
 #: As of the last judged minute: one that is gone since has an older row.
 BUDGETS: Final = """
 SELECT budget, used_ratio, used_usd, limit_usd FROM budget_use FINAL

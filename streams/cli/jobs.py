@@ -13,6 +13,7 @@ import typer
 from schemas.counting import how_many
 from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
+from streams.cli.job_now import are_stored, job_now, lines_of
 from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import Reader, reader_for
@@ -108,13 +109,16 @@ def job(
         run = _run_of(store, job_id)
         similar = _similar_of(store, job_id)
         billed = store.records(_BILLED, job=job_id)
+        now = job_now(store, job_id, costs["state"])
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
+    now["amounts_stored"] = are_stored(costs, tried.records(), spent.records())
     if form is OutputFormat.json:
         sys.stdout.write(
             to_json(
                 {
                     **costs,
+                    **now,
                     "by_attempt": tried.records(),
                     "by_phase": spent.records(),
                     "billed": billed,
@@ -130,7 +134,7 @@ def job(
         if said:
             sys.stderr.write(f"trainfare: {said}\n")
     else:
-        _show(costs, tried, spent)
+        _show(costs, tried, spent, now)
         _show_billed(billed)
         _show_similar(similar)
         if run is not None:
@@ -243,11 +247,11 @@ def unknown(job_id: str, refused: str = "") -> TrainfareError:
     return TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
 
 
-def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
+def _show(costs: dict[str, object], attempts: Grid, phases: Grid, now: dict[str, Any]) -> None:
     """Print the details of one job."""
     names = ("job_id", "owner", "team", "project", "experiment", "state", "attempts", "wall_clock_s", "gpu_s")
     facts = [(name, costs[name]) for name in names if costs.get(name) not in (None, "")]
-    write(Grid(("", ""), facts), OutputFormat.table)
+    write(Grid(("", ""), [*facts, *lines_of(now)]), OutputFormat.table)
     unpriced = {row["component"] for row in phases.records() if not row["sku"] and row["quantity"]}
     parts = [
         (name, _with_unpriced(usd(cost), is_any=bool(cost)) if name in unpriced else usd(cost))
@@ -258,6 +262,8 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
     if unpriced:
         total = _with_unpriced(total, is_any=bool(costs["cost_usd"]))
     totals = [("total", total), ("of it lost", usd(costs["lost_cost_usd"]))]
+    if not now["amounts_stored"]:
+        totals = [("total", "not stored yet: the first amounts of an attempt follow within a minute")]
     for title, grid in (
         ("Cost by component (USD)", Grid(("component", "usd"), [*parts, *totals])),
         ("Attempts", attempts),

@@ -57,7 +57,11 @@ def of_running_meter(settings: Settings, *, says: bool = True) -> Settings:
 
 @contextmanager
 def says_if_none_runs(settings: Settings) -> Iterator[None]:
-    """Say what to give where the default address does not answer either."""
+    """Say what to give where the default address does not answer either.
+
+    Raises:
+        TrainfareError: It does not, and nobody has named a store.
+    """
     try:
         yield
     except SinkError as fault:

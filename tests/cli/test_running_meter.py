@@ -86,9 +86,9 @@ def test_one_that_has_left_is_not_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [StoreUnreachable("ClickHouse does not answer"), QueriesOff("SQL is off")])
 def test_where_none_runs_it_is_said_what_to_give(fault: SinkError) -> None:
-    with pytest.raises(TrainfareError, match=f"no meter of yours runs .*--data DIR.*{fault}"):
-        with says_if_none_runs(of()):
-            raise fault
+    said = f"no meter of yours runs .*--data DIR.*{fault}"
+    with pytest.raises(TrainfareError, match=said), says_if_none_runs(of()):
+        raise fault
     with pytest.raises(type(fault), match=f"^{fault}$"), says_if_none_runs(of(clickhouse={"user": "me"})):
         raise fault
 

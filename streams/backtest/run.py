@@ -54,6 +54,7 @@ def backtested(
     settings: Settings,
     as_of_ms: int | None = None,
     advance: Callable[[int], None] | None = None,
+    heard: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[BacktestRun]:
     """Replay the files, accruing up to `as_of_ms` (ms since 1970 UTC); the store is removed when the context ends.
 
@@ -71,7 +72,13 @@ def backtested(
         # Nothing depends on the number of shards, and each of them costs something at each tick of the log.
         settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"partitions": 1})})
         result = run_replay(
-            [*first, *files], root / "data", as_of_ms, settings=settings, advance=advance, alert_sink=recorder
+            [*first, *files],
+            root / "data",
+            as_of_ms,
+            settings=settings,
+            advance=advance,
+            alert_sink=recorder,
+            heard=heard,
         )
         store = ClickHouseStore(Embedded(data_dir=root / "data", database=settings.clickhouse.database))
         try:

@@ -91,7 +91,7 @@ def backtest(
     reports = []
     with progress("judging", None) as advance:
         for known_rules in rule_files or [None]:
-            with backtested(files, known_rules, settings, as_of, advance) as run:
+            with backtested(files, known_rules, settings, as_of, advance, advance.stage) as run:
                 reports.append(_report(run, known, labels))
     shown = form or (ReportFormat.table if sys.stdout.isatty() else ReportFormat.json)
     sys.stdout.write(as_json(reports, first) if shown is ReportFormat.json else as_tables(reports, first))

@@ -65,7 +65,17 @@ def replay(
     collect_rarely()
     compile_kernels()
     with progress("metering", None) as advance:
-        result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver, keeps_days=True)
+        result = run_replay(
+            files,
+            data,
+            as_of,
+            append,
+            settings,
+            advance,
+            deliver=deliver,
+            keeps_days=True,
+            heard=advance.stage,
+        )
     failed = [
         f"{each.rule} could not be judged {each.times} times, at last because {each.reason}"
         for each in result.failed_rules

@@ -40,6 +40,7 @@ from streams.replay.revisions import LedgerRevisions, LogParts
 from streams.replay.segments import LogSegment, Replayed
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic
 from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
+from streams.worker.ledger_judges.own_rules_judge import Heard
 from streams.worker.meter import LogOrigin, Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard
@@ -77,12 +78,13 @@ def run_replay(
     deliver: bool = False,
     alert_sink: AlertSink | None = None,
     keeps_days: bool = False,
+    heard: Heard | None = None,
 ) -> ReplayResult:
     """Meter the events of the files into the store of a directory; replaying the same files again changes nothing.
 
     `deliver`: send the alerts to their owners according to the settings; otherwise they are only judged and stored, and
     `alert_sink` is offered the changes of their status. `keeps_days`: what is asked of the store later finds the days that have
-    ended ready, as behind a worker.
+    ended ready, as behind a worker. `heard` hears how far rules by SQL are judged, a statement for each instant.
 
     Raises:
         WrongUseError: The files do not fit what was replayed into the directory.
@@ -118,7 +120,7 @@ def run_replay(
             # An alert that resolved in a log of last year is still worth sending if requested now.
             notifier = notifier_of(settings, store, clock, resolved_horizon_ms=None) if deliver else None
             replay = _Replay(
-                store, settings, replayed, segment, list(files), as_of, advance, notifier, alert_sink
+                store, settings, replayed, segment, list(files), as_of, advance, notifier, alert_sink, heard
             )
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
@@ -144,7 +146,9 @@ class _Replay:
         advance: Progress | None,
         notifier: NotifierOf | None = None,
         alert_sink: AlertSink | None = None,
+        heard: Heard | None = None,
     ) -> None:
+        self._heard = heard
         self._notifier = notifier
         self._alert_sink = alert_sink
         self._store = store
@@ -247,7 +251,7 @@ class _Replay:
             controls = tuple(self._replayed.controls_before(self._segment).values())
             await asyncio.to_thread(self._revisions.read, self._store, controls)
         parts = LogParts(self._records(meter, asyncio.get_running_loop()), self._revisions.is_one)
-        with closing(LogJudge(self._store, view, links_of(self._settings))) as judge:
+        with closing(LogJudge(self._store, view, links_of(self._settings), self._heard)) as judge:
             await self._feed_parts(meter, feeder, parts, judge)
 
     async def _feed_parts(self, meter: Meter, feeder: LogFeeder, parts: LogParts, judge: LogJudge) -> None:

@@ -24,7 +24,7 @@ from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges
 from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan
 from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
-from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, FailedRule, OwnRulesJudge
+from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, FailedRule, Heard, OwnRulesJudge
 from streams.worker.ledger_judges.reader import Accrued, LedgerReader
 from streams.worker.ledger_judges.rule_rows import RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
@@ -41,8 +41,17 @@ _ROWS_AT_ONCE: Final = 200_000
 class LogJudge:
     """The judge of one replay: call `judge` with instants in order; the controls and prices of each minute are those of then."""
 
-    def __init__(self, store: Store, view: ReferenceView, links: Links = NO_LINKS) -> None:
-        """`view`: prices and controls by log time, at the beginning of the log; `links`: what those of receipts begin with."""
+    def __init__(
+        self, store: Store, view: ReferenceView, links: Links = NO_LINKS, heard: Heard | None = None
+    ) -> None:
+        """Judge a log.
+
+        Args:
+            store: The log's.
+            view: Prices and controls by log time, at the beginning of the log.
+            links: What those of receipts begin with.
+            heard: Hears how far rules by SQL are judged.
+        """
         self._store = store
         self._threads = Threads("ledger-rules")
         self._reader = LedgerReader(store)
@@ -52,7 +61,7 @@ class LogJudge:
         self._known_prices = KnownPrices(view.again())
         self._writer = RuleRowWriter(store, lambda: True)
         self._queries = ConfinedQueries(store)
-        self._own = OwnRulesJudge(store, self._memory, self._queries)
+        self._own = OwnRulesJudge(store, self._memory, self._queries, heard)
         self._issuer = ReceiptIssuer(store, self._writer, NoAlertSink(), links)
 
     def close(self) -> None:

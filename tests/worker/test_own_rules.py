@@ -115,6 +115,13 @@ NOTHING = answer()
 VISION = answer(("team", "vision", Decimal("7.5"), "vision burns; stop it"))
 
 
+def test_who_waits_hears_how_many_instants_are_judged(store: ClickHouseStore) -> None:
+    heard: list[tuple[str, int, int]] = []
+    own = OwnRulesJudge(store, KnownAlerts(store), answering(NOTHING), lambda *each: heard.append(each))
+    own.judge(Controls.from_events([rule()]), T0, T0 + 15 * MINUTE_MS)
+    assert heard == [("sql/mine", 1, 3), ("sql/mine", 2, 3), ("sql/mine", 3, 3)]
+
+
 def test_an_alert_fires_while_the_answer_has_its_subject(store: ClickHouseStore) -> None:
     there = World(store, answering(NOTHING, VISION, VISION, NOTHING))
     changes = there.look(20, rule(severity="page"))

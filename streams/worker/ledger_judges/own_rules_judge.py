@@ -41,6 +41,8 @@ _WHOSE: Final = "SELECT job_id, owner, team, project FROM jobs FINAL WHERE job_i
 
 #: Answers a statement: its columns by name.
 Ask = Callable[[str], Mapping[str, Sequence[object]]]
+#: Hears of a rule how many of how many instants of a span are judged.
+Heard = Callable[[str, int, int], None]
 
 
 class FailedRule(NamedTuple):
@@ -85,8 +87,12 @@ class ConfinedQueries:
 class OwnRulesJudge:
     """Call `judge` for successive spans of minutes, after the other rules across jobs; all calls block."""
 
-    def __init__(self, store: SqlStore, known_alerts: KnownAlerts, ask: Ask) -> None:
+    def __init__(
+        self, store: SqlStore, known_alerts: KnownAlerts, ask: Ask, heard: Heard | None = None
+    ) -> None:
+        """`heard`: a long log has thousands of instants, each a statement of its own."""
         self._store = store
+        self._heard = heard
         self._known_alerts = known_alerts
         self._ask = ask
         self._said: dict[str, str] = {}  # the last fault of each rule
@@ -114,8 +120,11 @@ class OwnRulesJudge:
         ]
         for rule in rules.values():
             mine = [alert for alert in firing if alert.rule == rule.rule]
-            for at_ms in rule.instants(since_ms, until_ms):
+            instants = rule.instants(since_ms, until_ms)
+            for number, at_ms in enumerate(instants, 1):
                 found = self._found(rule, at_ms)
+                if self._heard is not None:
+                    self._heard(rule.rule, number, len(instants))
                 if found is None:
                     continue  # nobody knows: it stays as it is
                 now = hourly_changes(mine, found, [at_ms])

@@ -100,6 +100,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
             ("allocate", "bills:allocate", "trainfare bills allocate --month 2026-10 --data ./meter"),
             ("list", "bills:list_", "trainfare bills list --data ./meter"),
             (
+                "withdraw",
+                "bills_withdraw:withdraw",
+                "trainfare bills withdraw 3f1c0a9be27d --dry-run --data ./meter",
+            ),
+            (
                 "reconcile",
                 "bills:reconcile",
                 "trainfare bills reconcile --from 2026-10-01 --to 2026-11-01 --by account --by sku --data ./meter",

@@ -76,6 +76,10 @@ class AnswerSource(Protocol):
         """Load files of exchange rates; return what became of each."""
         ...
 
+    def withdraw_bill(self, load_id: str) -> None:
+        """Let a load of a bill stand no more."""
+        ...
+
     def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
         """Allocate the bills of months to jobs, without months of all that are due; return what became of each."""
         ...
@@ -155,6 +159,14 @@ class Reader:
             WrongUseError: A file is wrong.
         """
         return self._source.load_rates(files)
+
+    def withdraw_bill(self, load_id: str) -> None:
+        """Let a load of a bill stand no more.
+
+        Raises:
+            WrongUseError: It does not stand, or one of its months is closed.
+        """
+        self._source.withdraw_bill(load_id)
 
     def allocate_bills(self, months: Sequence[str] = ()) -> list[AllocatedMonth]:
         """Allocate the bills of months to jobs, without months of all that are due; return what became of each.
@@ -257,6 +269,14 @@ class _Opened:
             return load(self._store, named, SystemClock().now_ms())
         except UNPACK_ERRORS as fault:
             raise WrongUseError(unpack_refusal(fault)) from None
+
+    def withdraw_bill(self, load_id: str) -> None:
+        from streams.bills.withdrawing import withdraw
+        from streams.clock import SystemClock
+        from streams.costs.closing import closed_months
+        from streams.costs.month_store import OpenMonthStore
+
+        withdraw(self._store, load_id, closed_months(OpenMonthStore(self._store)), SystemClock().now_ms())
 
     def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
         from streams.clock import SystemClock

@@ -323,6 +323,16 @@ class RemoteReader:
 
         return self._sent(files, {"of": of}, of, list[ListLoaded])
 
+    def withdraw_bill(self, load_id: str) -> None:
+        """Let the worker withdraw a load of a bill.
+
+        Raises:
+            WrongUseError: It does not stand, or one of its months is closed.
+            TrainfareError: The token may not write, or the worker does not answer.
+        """
+        body, headers = orjson.dumps({"load_id": load_id}), {"Content-Type": "application/json"}
+        self._answer("POST", "/api/v1/bills/withdrawals", headers, body)
+
     def allocate_bills(self, months: Sequence[str]) -> list[AllocatedMonth]:
         """Let the worker allocate the bills of months to jobs, without months of all that are due.
 

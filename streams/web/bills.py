@@ -22,9 +22,10 @@ from streams.bills.apart import BillLoad
 from streams.bills.lists import LoadKind
 from streams.bills.outcome import LoadedFile
 from streams.bills.reading import AskedFormat
+from streams.bills.withdrawing import WithdrawnLoad, withdraw
 from streams.costs.allocating import AllocatedMonth, due_months, month_span
 from streams.costs.charge_sql import BillCost
-from streams.costs.closing import ClosingRules
+from streams.costs.closing import ClosingRules, closed_months
 from streams.costs.closing_key import NO_SECRETS, ClosingSecrets, closing_key
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
@@ -67,6 +68,10 @@ class _AskedLoad(msgspec.Struct, forbid_unknown_fields=True):
     issuer: str = ""
     units_per_usd: str = ""
     of: LoadKind = "bills"
+
+
+class _AskedWithdrawal(msgspec.Struct, forbid_unknown_fields=True):
+    load_id: str
 
 
 class _AskedMonths(msgspec.Struct, forbid_unknown_fields=True):
@@ -193,6 +198,33 @@ class BillEndpoint:
             "bills allocated", extra={"months": len(months), "by": caller.token, "address": caller.address}
         )
         return _json({"months": months})
+
+    async def withdraw(self, request: web.Request, caller: Caller) -> web.Response:
+        """Let a load of a bill stand no more.
+
+        Raises:
+            ApiError: It does not stand, one of its months is closed, or the store did not take the rows.
+        """
+        store = self._checked_store()
+        asked = await json_body(request, _ASKED_MAX_BYTES, _AskedWithdrawal, '{"load_id": "0123456789ab"}')
+
+        def work(opened: ClickHouseStore) -> WithdrawnLoad:
+            closed = closed_months(OpenMonthStore(opened))
+            return withdraw(opened, asked.load_id, closed, self._wall_ms())
+
+        with _refusals("withdrawal_failed"):
+            async with self._turn:
+                gone = await store.run(work)
+        logger.info(
+            "bill withdrawn",
+            extra={
+                "load_id": gone.load_id,
+                "file": visible(gone.file[-200:]),
+                "by": caller.token,
+                "address": caller.address,
+            },
+        )
+        return _json({"withdrawn": gone})
 
     async def close_month(self, request: web.Request, caller: Caller) -> web.Response:
         """Close a month.

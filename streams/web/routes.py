@@ -130,6 +130,7 @@ class Routes:
             Route("POST", "/api/v1/bills", Scope.LIMIT, self._bills),
             Route("POST", "/api/v1/bills/pieces", Scope.LIMIT, self._bill_piece),
             Route("POST", "/api/v1/bills/allocations", Scope.LIMIT, self._bill_allocations),
+            Route("POST", "/api/v1/bills/withdrawals", Scope.LIMIT, self._bill_withdrawal),
             Route("POST", "/api/v1/closings", Scope.LIMIT, self._close_month),
             Route("GET", "/api/v1/closings/{month:[^/]+}", Scope.QUERY, self._closing),
             # Open to all: they check a secret of their own, which is no token.
@@ -402,6 +403,9 @@ class Routes:
 
     async def _bill_allocations(self, request: web.Request) -> web.Response:
         return await self._parts.bills.allocate(request, request[CALLER])
+
+    async def _bill_withdrawal(self, request: web.Request) -> web.Response:
+        return await self._parts.bills.withdraw(request, request[CALLER])
 
     async def _close_month(self, request: web.Request) -> web.Response:
         return await self._parts.bills.close_month(request, request[CALLER])

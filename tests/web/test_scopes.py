@@ -72,6 +72,7 @@ def test_what_is_not_for_readers_is_listed_here() -> None:
         "/api/v1/bills": Scope.LIMIT,
         "/api/v1/bills/pieces": Scope.LIMIT,
         "/api/v1/bills/allocations": Scope.LIMIT,
+        "/api/v1/bills/withdrawals": Scope.LIMIT,
         "/api/v1/closings": Scope.LIMIT,
         "/api/v1/sources": Scope.INGEST,
         "/api/v1/whoami": ANY,

@@ -65,6 +65,7 @@ BODIES: Final[dict[str, list[dict[str, Any]]]] = {
     "/api/v1/events": [{"source": "s", "id": "i", "time_ms": WALL_MS, "type": "started", "job_id": "j", "team": "t", "owner": "o", "project": "p", "experiment": "e", "nodes": {"n": 1}, "gpu_count": 1, "gpu_type": "H", "labels": {"k": "v"}}],
     "/api/v1/bills": [{"upload": "u", "files": ["f.csv"], "format": "focus", "comment": "c"}],
     "/api/v1/bills/allocations": [{"months": ["2026-05"]}],
+    "/api/v1/bills/withdrawals": [{"load_id": "0123456789ab"}],
     "/api/v1/closings": [{"month": "2026-05", "comment": "c"}],
 }  # fmt: skip
 ROUTES: Final = [route for route in Routes(None).table() if route.path != "/api/v1/stream"]  # type: ignore[arg-type]  # only the paths are looked at

@@ -15,7 +15,6 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
-from streams.costs import budgets as stored
 from streams.costs.request import currency_of
 
 _BAR: Final = 20
@@ -32,6 +31,8 @@ def budgets(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what every budget has used; the most used first."""
+    from streams.costs import budgets as stored  # loads the engine
+
     at_ms = SystemClock().now_ms()
     with reader(settings_for(data)) as store:
         answer = stored.budgets(

@@ -16,13 +16,16 @@ import pytest
 
 from streams.demo.stories import PARTS
 from streams.demo.story_logs import STORIES
+from streams.engine.alerts.titles import TITLES
 from tests.cli.command import ROOT, Done, trainfare
 from tests.docs.shown_stories import shown_alerts
 from tests.docs.test_readme_demo import SHOWN as README_SHOWN
 
 #: An hour and 50 minutes of the fleet's time: the last alert of a story fires 1 h 47 min after its start.
 SPEED, SECONDS = 600, 11
-ALERT = re.compile(r"(\d\d:\d\d:\d\d)  (page|ticket|resolved) +(\w+) +to (\S+) +(.*)")
+ALERT = re.compile(r"(\d\d:\d\d:\d\d)  (page|ticket|resolved) +(\S.*?) +to (\S+) +(.*)")
+#: The demo names rules by their titles.
+RULES = {title: rule for rule, title in TITLES.items()}
 INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 
 
@@ -58,7 +61,9 @@ def test_it_shows_burn_rates(done: Done) -> None:
 def alerts_of(done: Done, rule: str) -> list[tuple[str, ...]]:
     """Return (time, severity or `resolved`, owner, sentence) of a rule's messages, in order."""
     found = (ALERT.fullmatch(line) for line in done.out.splitlines())
-    return [(line[1], line[2], line[4], line[5]) for line in found if line is not None and line[3] == rule]
+    return [
+        (line[1], line[2], line[4], line[5]) for line in found if line is not None and line[3] == TITLES[rule]
+    ]
 
 
 def test_runaways_page_their_owners_and_are_resolved_once_scaled_back(done: Done) -> None:
@@ -91,7 +96,9 @@ def test_the_summary_says_what_it_came_to(done: Done) -> None:
 
 def test_the_readme_shows_what_was_delivered(done: Done) -> None:
     shown = [line for line in README_SHOWN if ALERT.fullmatch(line)]
-    assert {"burn_fast", "retry_loop"} <= {line.split()[2] for line in shown}
+    assert {"burn_fast", "retry_loop"} <= {
+        RULES[found[3]] for line in shown if (found := ALERT.fullmatch(line))
+    }
     out = INSTANT.sub("-", done.out).splitlines()
     assert [line for line in shown if INSTANT.sub("-", line) not in out] == []
 
@@ -114,7 +121,7 @@ def told(done: Done) -> set[tuple[str, str, str, str]]:
     """(time of day, severity, rule, sentence) of each alert that fired."""
     found = (ALERT.fullmatch(line) for line in done.out.splitlines())
     return {
-        (line[1], line[2], line[3], comparable(line[5]))
+        (line[1], line[2], RULES.get(line[3], line[3]), comparable(line[5]))
         for line in found
         if line is not None and line[2] != "resolved"
     }

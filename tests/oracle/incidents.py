@@ -29,7 +29,8 @@ class Fired(NamedTuple):
     page_ms: int | None = None  # from when on it was a page
     owner: str = "ada"
     stood_ms: int | None = None  # since when the job stands still
-    usd_per_hour: int = 0  # what the job pays, of a rule about jobs that do nothing
+    usd_per_hour: int = 0  # what the job wastes: all of it of one that does nothing, of a burn what is above the expected rate
+    is_burn: bool = False
 
 
 class Told(NamedTuple):
@@ -196,8 +197,15 @@ def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:
         ticket_ms = at_ms
     if page_ms is None and any(each.page_ms is not None and each.page_ms < at_ms for each in alerts):
         page_ms = at_ms
-    # "a page where jobs that do nothing pay $100/h together", those for the digest not counted
-    tickets = [each for each in alerts if each.ticket_ms is not None and each.ticket_ms < at_ms]
+    # "a page where its jobs waste $100/h together", those for the digest and those that are over not counted, nor old burns
+    tickets = [
+        each
+        for each in alerts
+        if each.ticket_ms is not None
+        and each.ticket_ms < at_ms
+        and not _are_over([each], at_ms)
+        and not (each.is_burn and each.started_ms < at_ms - DAY_MS)
+    ]
     pays = {
         each.job_id: max(of.usd_per_hour for of in tickets if of.job_id == each.job_id) for each in tickets
     }

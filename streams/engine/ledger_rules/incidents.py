@@ -12,7 +12,6 @@ from itertools import groupby
 
 from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.titles import TITLES
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS, QUIET_MS
@@ -29,6 +28,7 @@ from streams.engine.rules.incident import (
     minutes_after,
     of_run_at,
     operator_of,
+    over_ms,
     severity_of,
     stand_together_at,
     stands_with,
@@ -167,7 +167,7 @@ def _minutes_of(alert: SharedAlert) -> range:
 def _over_ms(alert: SharedAlert) -> int:
     """The first whole minute at which the alert's episode cannot begin again."""
     assert alert.resolved_ms is not None
-    return -(-(alert.resolved_ms + SAME_EPISODE_MS) // MINUTE_MS) * MINUTE_MS + MINUTE_MS
+    return over_ms(alert.resolved_ms)
 
 
 def _quiet_ms(alert: SharedAlert) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from schemas.counting import how_many
-from schemas.durations import MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
-from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
+from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS, REOPENS_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, short_instant
@@ -39,6 +39,8 @@ STOOD_TOGETHER_MS: Final = 5 * MINUTE_MS
 _DEAREST: Final = 3
 #: Rules about jobs that do nothing: all that such a job pays is wasted.
 _IN_VAIN: Final = frozenset((*STANDSTILL_RULES, "held"))
+#: What a burn wasted at its opening counts for so long: burn rates are a short memory of the store.
+EXPECTED_MS: Final = DAY_MS
 CLUSTER: Final = "cluster"
 #: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
 _KINDS: Final = {PRICE: "sku", SILENCE: "source", STANDSTILL: CLUSTER}
@@ -67,6 +69,17 @@ class SharedAlert(NamedTuple):
     stood_ms: int | None = None  # since when the job stands still; None: not known, or another rule
     #: Of a job that fell silent: its cluster, and the type of its nodes or GPUs.
     pool: tuple[str, str] = ("", "")
+    expected_nano: int | None = None  # of a burn: what was expected per hour when it opened; None: not known
+
+    def wasted_at(self, at_ms: int) -> int:
+        """What of the rate at its opening is wasted, as far as it counts at an instant: once it is over for good, nothing."""
+        if self.resolved_ms is not None and over_ms(self.resolved_ms) <= at_ms:
+            return 0
+        if self.rule in _IN_VAIN:
+            return self.nano_per_hour
+        if self.expected_nano is None or self.started_ms < at_ms - EXPECTED_MS:
+            return 0
+        return max(self.nano_per_hour - self.expected_nano, 0)
 
     def severity_at(self, at_ms: int) -> str:
         """How urgent it was before an instant: what becomes of it at the instant itself is of the next minute, as its start is."""
@@ -75,6 +88,11 @@ class SharedAlert(NamedTuple):
         if self.severity != DIGEST and (self.ticket_ms is None or self.ticket_ms < at_ms):
             return TICKET
         return DIGEST
+
+
+def over_ms(resolved_ms: int) -> int:
+    """The first whole minute at which an episode that was over at an instant cannot begin again."""
+    return -(-(resolved_ms + REOPENS_MS) // MINUTE_MS) * MINUTE_MS + MINUTE_MS
 
 
 def minutes_after(at_ms: int) -> range:
@@ -193,14 +211,15 @@ def severity_of(
 ) -> str:
     """How urgent an incident is at an instant: as the most urgent of its alerts, and a page where its jobs waste enough together.
 
-    Jobs that do nothing waste all that they pay. Alerts for the digest do not count, nor do jobs that ran one after another.
+    Jobs that do nothing waste all that they pay, those that burn what is above the expected rate. Alerts for the digest do not
+    count, nor those that are over, nor do jobs that ran one after another.
     """
-    severities, in_vain = [DIGEST], dict[str, int]()
+    severities, wasted = [DIGEST], dict[str, int]()
     for each in alerts:
         severities.append(each.severity_at(at_ms))
-        if severities[-1] != DIGEST and each.rule in _IN_VAIN and not is_run:
-            in_vain[each.job_id] = max(in_vain.get(each.job_id, 0), each.nano_per_hour)
-    if in_vain and sum(in_vain.values()) >= of[PAGE_FROM] * NANO_PER_USD:
+        if severities[-1] != DIGEST and not is_run and (nano := each.wasted_at(at_ms)):
+            wasted[each.job_id] = max(wasted.get(each.job_id, 0), nano)
+    if wasted and sum(wasted.values()) >= of[PAGE_FROM] * NANO_PER_USD:
         return PAGE
     return max(severities, key=URGENCY.index)
 
@@ -344,13 +363,15 @@ RULE: Final = LedgerRule(
         "alerts about 3 jobs or more have one cause and opened within 2 min, or jobs of 3 owners or more in one cluster stand still"
         " (`idle_gpus`, `stalled`) since instants within 5 min; it ends 10 min after the last of them. Or it is the"
         " fourth alert within 3 h of one rule, owner and sweep or run; it ends when none was open for 1 h. It is as urgent as the"
-        " most urgent of them, also when one becomes more urgent later, and a page where jobs that do nothing"
-        " (`idle_gpus`, `stalled`, `held`) pay $100/h together"
+        " most urgent of them, also when one becomes more urgent later, and a page where its jobs waste $100/h together:"
+        " all that those pay which do nothing (`idle_gpus`, `stalled`, `held`), and of burns what is above the expected rate"
     ),
     runbook="messages.md#incidents",
     yields_to=("price_jump",),
     thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)}
-    | page_from("dollars per hour that jobs pay together which do nothing"),
+    | page_from(
+        "dollars per hour that jobs pay together which do nothing, or which burns have above what is expected"
+    ),
     each="cause",
     finding=finding,
     margins=margins,

@@ -15,13 +15,14 @@ from streams.engine.alerts.alert import Alert, alert_id
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS, incident_changes
 from streams.engine.rules.finding import LedgerSettings
-from streams.engine.rules.incident import SharedAlert
+from streams.engine.rules.incident import EXPECTED_MS, SharedAlert
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import DIGEST, JOB
 from streams.engine.rules.shared_cause import SILENCE, STANDSTILL_RULES, of_standstill, parts_of
 from streams.notify.history import StoredDeliveries
 from streams.notify.kind_figures import KindFigures
 from streams.notify.kind_hold import verdicts
+from streams.worker.ledger_judges.opening_rates import JobInstant, OpeningRates
 
 #: Those of this rule are its own.
 SHARED_ALERTS: Final = """
@@ -42,6 +43,7 @@ class IncidentJudge:
         self._store = store
         self._kinds = KindFigures(store)
         self._records = StoredDeliveries(store)
+        self._rates = OpeningRates(store)
 
     def judge(
         self,
@@ -72,11 +74,16 @@ class IncidentJudge:
                 named_ms.setdefault(row["shared_cause"], []).append(row["started_ms"])
         for alert in jumped:
             named_ms.setdefault(alert.shared_cause, []).append(alert.started_ms)
-        alerts = self._with_causes([*_of_jobs(rows)], int(of.thresholds["jobs"]))
+        alerts = self._with_causes([*_of_jobs(rows)], int(of.thresholds["jobs"]), since_ms - EXPECTED_MS)
         return incident_changes(alerts, firing, named_ms, since_ms, until_ms, of, operators)
 
-    def _with_causes(self, alerts: Sequence[SharedAlert], jobs: int) -> list[SharedAlert]:
-        """The alerts by each of their causes: their own, and the cluster in which others stand still as well."""
+    def _with_causes(
+        self, alerts: Sequence[SharedAlert], jobs: int, counted_from_ms: int
+    ) -> list[SharedAlert]:
+        """The alerts by each of their causes: their own, and the cluster in which others stand still as well.
+
+        What burns wasted counts of those that opened from `counted_from_ms` on.
+        """
         standing = {each.job_id for each in alerts if each.rule in STANDSTILL_RULES}
         clusters = self._records.clusters_of(standing) if len(standing) >= jobs else {}
         in_cluster = {each: of_standstill(each.rule, clusters.get(each.job_id, "")) for each in alerts}
@@ -86,11 +93,22 @@ class IncidentJudge:
                 of_cause.setdefault(cause, set()).add(each.job_id)
         shared = {cause for cause, of in of_cause.items() if len(of) >= jobs}
         asked = [each for each in alerts if not shared.isdisjoint((each.cause, in_cluster[each]))]
+        burns = {
+            each: JobInstant(each.job_id, each.started_ms)
+            for each in asked
+            if _is_burn(each) and each.started_ms >= counted_from_ms
+        }
+        rates = self._rates.expected(burns.values())
+        expected = {each: rates.get(opening) for each, opening in burns.items()}
         known = {**dict(zip(alerts, alerts, strict=True)), **self._as_known(asked)}
         silent = {each.job_id for each in asked if each.cause and parts_of(each.cause)[0] == SILENCE}
         pools = self._records.pools_of(silent) if silent else {}
         return [
-            known[each]._replace(cause=cause, pool=pools.get(each.job_id, ("", "")))
+            known[each]._replace(
+                cause=cause,
+                pool=pools.get(each.job_id, ("", "")),
+                expected_nano=expected.get(each),
+            )
             for each in alerts
             for cause in filter(None, (each.cause, in_cluster[each]))
         ]
@@ -109,6 +127,11 @@ class IncidentJudge:
             if of.beyond_ms != alert.started_ms
         }
         return {each: _usual_until(each, beyond_ms) for each, beyond_ms in usual.items()}
+
+
+def _is_burn(alert: SharedAlert) -> bool:
+    rule = BY_NAME.get(alert.rule)
+    return rule is not None and rule.usual_by == "rate"
 
 
 def _usual_until(alert: SharedAlert, beyond_ms: int | None) -> SharedAlert:

@@ -13,7 +13,7 @@ from streams.engine.alerts.openings import OPENINGS
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.incidents import incident_changes
 from streams.engine.rules.finding import LedgerSettings
-from streams.engine.rules.incident import RULE, RUN_ALERTS, SharedAlert
+from streams.engine.rules.incident import EXPECTED_MS, RULE, RUN_ALERTS, SharedAlert
 from streams.engine.rules.rule import DIGEST, PAGE
 from streams.engine.rules.shared_cause import cause_text
 from tests.oracle.incidents import Fired, Told, incidents
@@ -25,6 +25,8 @@ ON = LedgerSettings(True, RULE.severity, {"jobs": 3, "page_usd_per_hour": 100})
 PRICE, POOL = cause_text("price", "h100"), cause_text("silence", "c1", "p5")
 CLUSTER = cause_text("standstill", "c1")
 SWEEP = cause_text("sweep", "idle_gpus", "vision", "lr")
+#: What is expected of each job that burns.
+EXPECTED_USD = 17
 
 
 def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAlert:
@@ -41,7 +43,7 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
     )
     return SharedAlert(
         each.cause,
-        "stalled" if each.usd_per_hour else "silent_job",
+        "burn_sustained" if each.is_burn else "stalled" if each.usd_per_hour else "silent_job",
         "page" if page_ms is not None else "ticket" if ticket_ms is not None else "digest",
         each.job_id,
         each.owner,
@@ -49,10 +51,11 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
         "",
         each.started_ms,
         over_ms,
-        (each.usd_per_hour or 1) * 10**9,
+        ((each.usd_per_hour or 1) + EXPECTED_USD * each.is_burn) * 10**9,
         _raised_ms(ticket_ms, each.started_ms),
         _raised_ms(page_ms, each.started_ms),
         each.stood_ms,
+        expected_nano=EXPECTED_USD * 10**9 if each.is_burn else None,
     )
 
 
@@ -106,7 +109,7 @@ def judged(
 
 
 EPISODES = st.builds(
-    lambda cause, job, tick, length, ticket, page, owner, stood, usd: Fired(
+    lambda cause, job, tick, length, ticket, page, owner, stood, usd, is_burn: Fired(
         cause,
         f"j{job}",
         tick * 10_000,
@@ -116,6 +119,7 @@ EPISODES = st.builds(
         owner if cause == CLUSTER else "ada",
         stood if cause == CLUSTER else None,
         usd,
+        is_burn and usd > 0,
     ),
     st.sampled_from([PRICE, POOL, SWEEP, CLUSTER]),
     st.integers(0, 4),
@@ -126,6 +130,7 @@ EPISODES = st.builds(
     st.sampled_from(["", "ada", "bob", "cyd", "dan"]),
     st.one_of(st.none(), st.integers(0, 40).map(lambda half: half * 30_000), st.integers(0, 5)),
     st.sampled_from([0, 0, 10, 30, 33, 34, 40, 90]),
+    st.booleans(),
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
@@ -297,6 +302,39 @@ def test_jobs_that_do_nothing_are_a_page_once_they_pay_enough_together() -> None
     )
     for_digest = fourth._replace(ticket_ms=None)
     assert [each.severity for each in judged([*began, for_digest], cuts, {}, live=True)] == ["ticket"]
+
+
+BURNS = [Fired(SWEEP, f"j{number}", number, None, usd_per_hour=33, is_burn=True) for number in range(3)]
+FOURTH = Fired(SWEEP, "late", MINUTE_MS, None, usd_per_hour=33, is_burn=True)
+EACH_MINUTE = {minute * MINUTE_MS for minute in range(1, 60)}
+
+
+def test_burns_are_a_page_once_they_pay_enough_above_what_is_expected_together() -> None:
+    assert [each.severity for each in judged(BURNS, EACH_MINUTE, {}, live=True)] == ["ticket"], (
+        "they pay $150/h, $99/h of it above what is expected"
+    )
+    opened, raised = judged([*BURNS, FOURTH], EACH_MINUTE, {}, live=True)
+    assert (opened.severity, raised.severity, raised.page_ms) == ("ticket", "page", 2 * MINUTE_MS)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_is_over_for_good_wastes_nothing_with_what_comes_later(live: bool) -> None:
+    over = [each._replace(resolved_ms=10 * MINUTE_MS) for each in BURNS[:2]]
+    for minute, severity in ((19, "page"), (20, "ticket")):
+        late = [
+            FOURTH._replace(job_id=f"late-{number}", started_ms=minute * MINUTE_MS, usd_per_hour=20)
+            for number in range(3)
+        ]
+        changes = judged([*over, BURNS[2], *late], EACH_MINUTE, {}, live=live)
+        assert changes[-1].severity == severity, "they waste $93/h without those that are over"
+
+
+def test_what_was_expected_of_a_burn_counts_for_a_day_and_only_if_it_is_known() -> None:
+    alert = shared(FOURTH)
+    assert alert.wasted_at(MINUTE_MS + EXPECTED_MS) == 33 * 10**9
+    assert alert.wasted_at(MINUTE_MS + EXPECTED_MS + 1) == 0
+    assert alert._replace(expected_nano=None).wasted_at(2 * MINUTE_MS) == 0
+    assert alert._replace(expected_nano=10**12).wasted_at(2 * MINUTE_MS) == 0
 
 
 def stands(*jobs: tuple[str, int, int], lasts: int = 300) -> list[Fired]:

@@ -1,4 +1,4 @@
-"""Reads what the completed jobs of a job's kind reached, and what the job itself has reached while its alert fires.
+"""Reads what the completed jobs of a job's kind reached, and what the job itself has reached while its alert fires, or did before.
 
 All calls block, so they belong in a thread.
 """
@@ -18,6 +18,7 @@ from schemas.tables import ALERTS, BURN_RATES, JOB_HOURS, JOB_MINUTES, JOBS
 from schemas.units import COMPONENTS, nano_of_usd
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import Alert
+from streams.engine.rules.own_days import OwnDays
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, FigureKind
 from streams.engine.rules.similar_jobs import Similarity
@@ -36,6 +37,7 @@ from streams.engine.rules.usual_figures import (
     usual_of,
 )
 from streams.notify.history import pieces
+from streams.notify.own_alerts import OwnAlerts
 from streams.notify.usual_ratios import UsualRatios
 
 _KNOWN_AT_MOST: Final = 1_000
@@ -82,6 +84,7 @@ class KindFigures:
     def __init__(self, store: Rows) -> None:
         self._store = store
         self._ratios = UsualRatios(store)
+        self._own = OwnAlerts(store)
         self._known: OrderedDict[_FigureKey, UsualFigure | None] = OrderedDict()
 
     def usual(self, alerts: Sequence[Alert]) -> list[UsualFigure | None]:
@@ -103,6 +106,10 @@ class KindFigures:
         while len(self._known) > _KNOWN_AT_MOST:
             self._known.popitem(last=False)
         return found
+
+    def own_days(self, alerts: Sequence[Alert]) -> list[OwnDays | None]:
+        """What is usual for each alert's job by itself, at the time of the day at which the alert opened; None: nothing."""
+        return self._ratios.applied(self._own.usual(alerts), alerts)
 
     def figures(self, alert: Alert, kind: FigureKind, after_ms: int = 0) -> list[tuple[int, int]]:
         """The figures of the alert's job at its opening and at each stored tick while it fires, of those later than `after_ms`."""

@@ -1,4 +1,4 @@
-"""Withholds alerts whose figures are usual for the kind of their job, and lets them go on once they are beyond that.
+"""Withholds alerts whose figures are usual for the kind of their job, or for the job itself, and lets them go on once they are not.
 
 What is usual, and what a job has reached, are functions of what is stored, so a restart and a backtest decide the same.
 """
@@ -15,7 +15,8 @@ import msgspec
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert, message_id
-from streams.engine.rules.usual_figures import first_beyond, reason
+from streams.engine.rules.own_days import OwnDays, own_reason
+from streams.engine.rules.usual_figures import UsualFigure, first_beyond, reason
 from streams.notify.firing import KEPT_AT_MOST
 from streams.notify.history import AT_ONCE
 from streams.notify.intake import Passage
@@ -59,15 +60,39 @@ def verdicts(figures: KindFigures, alerts: Sequence[tuple[Alert, int]]) -> Itera
         figures: Reads the store.
         alerts: Each with the instant up to which it was found to be usual; 0: it was not looked at yet.
     """
-    known = figures.usual([alert for alert, _ in alerts])
-    for usual, (alert, after_ms) in zip(known, alerts, strict=True):
-        if usual is None:
+    rows = [alert for alert, _ in alerts]
+    known, own_days = figures.usual(rows), figures.own_days(rows)
+    for usual, own, (alert, after_ms) in zip(known, own_days, alerts, strict=True):
+        kind = None if usual is None and own is None else figure_of(alert)
+        if kind is None:
             yield KindVerdict("", beyond_ms=alert.started_ms)
             continue
-        reached = figures.figures(alert, usual.kind, after_ms)
-        beyond_ms = first_beyond(reached, usual.limit)
+        limits = _UsualLimits(usual, own)
+        reached = figures.figures(alert, kind, after_ms)
+        beyond_ms = first_beyond(reached, limits.at)
         seen_ms = max((at_ms for at_ms, _ in reached), default=after_ms)
-        yield KindVerdict(reason(usual) if beyond_ms is None else "", seen_ms, beyond_ms)
+        yield KindVerdict(limits.reason(reached) if beyond_ms is None else "", seen_ms, beyond_ms)
+
+
+class _UsualLimits(NamedTuple):
+    """Up to where an alert is usual: for the kind of its job, or for the job itself at this time of the day; one of them is known."""
+
+    kind: UsualFigure | None
+    own: OwnDays | None
+
+    def at(self, at_ms: int) -> int:
+        """The greatest figure that is usual at an instant."""
+        of_kind = -1 if self.kind is None else self.kind.limit
+        if self.own is None:
+            return of_kind
+        return max(of_kind, self.own.limit_at(at_ms, None if self.kind is None else self.kind.usual))
+
+    def reason(self, reached: Sequence[tuple[int, int]]) -> str:
+        """Why an alert with these figures is usual, in words."""
+        kind, own = self
+        if kind is not None and (own is None or all(figure <= kind.limit for _, figure in reached)):
+            return reason(kind)
+        return "" if own is None else own_reason(own)
 
 
 class KindHold:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -20,11 +20,14 @@ from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.rule_records import UNSTORED
+from streams.engine.rules.own_days import OwnDays
 from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import USUAL_RATIO
 from streams.engine.rules.usual_figures import UsualFigure
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.notify.history import pieces
+
+_Usual = TypeVar("_Usual", UsualFigure, OwnDays)
 
 _STORED: Final = tuple(name for name in MATCHED if name not in UNSTORED)
 
@@ -44,15 +47,13 @@ class UsualRatios:
     def __init__(self, store: Rows) -> None:
         self._store = store
 
-    def applied(
-        self, usual: Sequence[UsualFigure | None], alerts: Sequence[Alert]
-    ) -> list[UsualFigure | None]:
+    def applied(self, usual: Sequence[_Usual | None], alerts: Sequence[Alert]) -> list[_Usual | None]:
         """What is usual for each of these alerts, by the ratio of the records that were in force when it opened."""
         if not any(each is not None for each in usual):
-            return [*usual]
+            return list(usual)
         log = self._log()
         if not any(USUAL_RATIO in each.value for each in log):
-            return [*usual]
+            return list(usual)
         asked = [alert for each, alert in zip(usual, alerts, strict=True) if each is not None]
         jobs = self._jobs(alert.subject_name for alert in asked)
         controls = {at_ms: _in_force(log, at_ms) for at_ms in {alert.started_ms for alert in asked}}

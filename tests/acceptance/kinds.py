@@ -80,6 +80,25 @@ def sweep_each_day(day: int, at_ms: int) -> Lines:
             yield time_ms, topic, {**value, "job_id": f"hpo-{day}-{trial}"}
 
 
+#: Days on which one job grows: the last one by far more, the one before it at another hour, too.
+GROWING_DAYS = 8
+
+
+def grows_each_day(day: int, at_ms: int) -> Lines:
+    """One job on 8 GPUs, which has 24 of them for eight hours of each day; on the last one 60."""
+    job = {"job_id": "serve", "owner": "ada", "team": "data"}
+    if day == 1:
+        yield at_ms, "jobs", {**job, "type": "started", "gpu_count": 8, "gpu_type": "H100"}
+    gpus = 24 if day < GROWING_DAYS else 60
+    yield at_ms + 60 * MINUTE_MS, "jobs", {**job, "type": "scaled", "gpu_count": gpus}
+    yield at_ms + 540 * MINUTE_MS, "jobs", {**job, "type": "scaled", "gpu_count": 8}
+    if day == GROWING_DAYS - 1:
+        yield at_ms + 700 * MINUTE_MS, "jobs", {**job, "type": "scaled", "gpu_count": 24}
+        yield at_ms + 760 * MINUTE_MS, "jobs", {**job, "type": "scaled", "gpu_count": 8}
+    if day == GROWING_DAYS:
+        yield at_ms + 600 * MINUTE_MS, "jobs", {**job, "type": "completed"}
+
+
 Kind = Callable[[int, int], Lines]
 KINDS: dict[str, Kind] = {
     "traffic": traffic_each_day,

@@ -21,12 +21,14 @@ from tests.acceptance.kinds import (
     BEGIN_MS,
     DAY_MS,
     DAYS,
+    GROWING_DAYS,
     HOUR_MS,
     KINDS,
     MINUTE_MS,
     SWEEP_DAYS,
     TRIALS,
     USUAL_DAYS,
+    grows_each_day,
     sweep_each_day,
     write_log,
 )
@@ -118,6 +120,32 @@ def test_a_sweep_whose_jobs_are_usual_is_no_incident_that_is_told(tmp_path: Path
     assert [each.messages for each in whole.episodes if each.rule != "incident"] == [0] * TRIALS * SWEEP_DAYS
     assert not [subject for subject, _ in whole.told if subject.startswith("hpo-")]
     assert cut.episodes == whole.episodes
+
+
+def test_a_job_that_grows_at_one_hour_of_each_day_is_told_on_three_days_then_if_it_is_another_hour_or_more(
+    tmp_path: Path,
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", grows_each_day, days=GROWING_DAYS)
+    whole, cut = in_cuts(log, (3, GROWING_DAYS - 2), tmp_path)
+    burns = [each for each in whole.episodes if each.rule.startswith("burn_")]
+    assert [_opened(each) for each in burns if each.messages] == [
+        (1, 9, "ticket"),
+        (2, 9, "ticket"),
+        (3, 9, "ticket"),
+        (GROWING_DAYS - 1, 20, "ticket"),
+        (GROWING_DAYS, 9, "page"),
+    ]
+    quiet = [_opened(each) for each in burns if not each.messages]
+    assert quiet == [(day, 9, "ticket") for day in range(4, GROWING_DAYS)]
+    assert len(whole.told) == len(whole.episodes) - len(quiet)
+    assert whole.withheld == {"serve"}
+    assert (cut.episodes, sorted(cut.told)) == (whole.episodes, sorted(whole.told))
+
+
+def _opened(alert: FiredAlert) -> tuple[int, int, str]:
+    """The day and the hour at which it opened, and how urgent it is."""
+    days, hour_ms = divmod(alert.started_ms - BEGIN_MS, DAY_MS)
+    return days, hour_ms // HOUR_MS, alert.severity
 
 
 def _place(lines: Sequence[bytes], day: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -118,9 +118,9 @@ def greatest_rates(hours: Iterable[HourCost], expected_nano: int) -> dict[str, i
     }
 
 
-def first_beyond(figures: Iterable[tuple[int, int]], limit: int) -> int | None:
-    """The first instant at which a figure is beyond the limit; None: it never is."""
-    return next((at_ms for at_ms, figure in figures if figure > limit), None)
+def first_beyond(figures: Iterable[tuple[int, int]], limit_at: Callable[[int], int]) -> int | None:
+    """The first instant at which a figure is beyond the limit of then; None: it never is."""
+    return next((at_ms for at_ms, figure in figures if figure > limit_at(at_ms)), None)
 
 
 def rolling_hours(minutes: Mapping[int, int], instants: Iterable[int]) -> list[tuple[int, int]]:

@@ -123,8 +123,8 @@ def usual(kind: FigureKind, figure: int, name: str = "train") -> UsualFigure:
 
 def test_what_is_usual_may_grow_by_a_fifth() -> None:
     of = usual("traffic", 100 * USD)
-    assert first_beyond([(1, 120 * USD)], of.limit) is None
-    assert first_beyond([(1, 120 * USD), (2, 120 * USD + 1), (3, 999 * USD)], of.limit) == 2
+    assert first_beyond([(1, 120 * USD)], lambda _: of.limit) is None
+    assert first_beyond([(1, 120 * USD), (2, 120 * USD + 1), (3, 999 * USD)], lambda _: of.limit) == 2
 
 
 def test_of_a_length_two_checks_of_the_rule_say_nothing() -> None:

@@ -15,6 +15,7 @@ from streams.backtest.fired import FiredAlert
 from streams.backtest.recorder import AlertRecorder
 from streams.clock import ManualClock
 from streams.notify.history import StoredDeliveries
+from streams.notify.incident_hold import IncidentSettings
 from streams.notify.kind_figures import KindFigures
 from streams.replay.replay import run_replay
 from tests.acceptance.kinds import (
@@ -68,6 +69,7 @@ async def delivered(store: ClickHouseStore) -> tuple[list[tuple[str, str]], set[
     there = Office(
         store=store, clock=ManualClock(BEGIN_MS + (DAYS + 1) * DAY_MS), options={"resolved_horizon_ms": None}
     )
+    there.notifier.look_up_incidents(lambda _: IncidentSettings(3, "ada"))
     there.notifier.resume(range(64))
     while there.notifier.behind or there.notifier.waiting:
         await there.work(1_000)

@@ -5,24 +5,21 @@ It steps the worker's judge through the log's minutes, with the controls of each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.budget_used import Minutes
-from streams.engine.ledger_rules.known_prices import KnownPrices
-from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceView
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
-from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges
-from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan
-from streams.worker.ledger_judges.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges, read_from_ms
+from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan, parts_of, weeks_of
+from streams.worker.ledger_judges.judged_hours import HourlyJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, FailedRule, Heard, OwnRulesJudge
 from streams.worker.ledger_judges.reader import Accrued, LedgerReader
@@ -32,10 +29,6 @@ from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
 
 JUDGED_KEY: Final = "ledger_rules_judged_ms"
-#: Minutes of so much of the log are read at once, for budgets.
-_STEP_MS: Final = 7 * 24 * HOUR_MS
-#: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
-_ROWS_AT_ONCE: Final = 200_000
 
 
 class LogJudge:
@@ -56,12 +49,12 @@ class LogJudge:
         self._threads = Threads("ledger-rules")
         self._reader = LedgerReader(store)
         self._memory = KnownAlerts(store)
-        self._budgets, self._fleet = BudgetJudge(self._reader, self._memory), FleetJudge(store, self._memory)
-        self._spans, self._prices = ControlSpans(view), PriceJumps(view.again())
-        self._known_prices = KnownPrices(view.again())
+        self._budgets = BudgetJudge(self._reader, self._memory)
+        self._spans = ControlSpans(view)
         self._writer = RuleRowWriter(store, lambda: True)
         self._queries = ConfinedQueries(store)
-        self._own = OwnRulesJudge(store, self._memory, self._queries, heard)
+        own = OwnRulesJudge(store, self._memory, self._queries, heard)
+        self._hours = HourlyJudge(store, self._memory, own, view.again(), self._threads)
         self._issuer = ReceiptIssuer(store, self._writer, NoAlertSink(), links)
 
     def close(self) -> None:
@@ -70,7 +63,7 @@ class LogJudge:
 
     def failed_rules(self) -> list[FailedRule]:
         """The rules by SQL that could not be judged at some instant, or only in part."""
-        return self._own.failures()
+        return self._hours.own.failures()
 
     async def judge(self, owner: OwnedShard, last_ms: int) -> list[Alert]:
         """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored."""
@@ -78,7 +71,7 @@ class LogJudge:
         end_ms = last_ms // MINUTE_MS * MINUTE_MS
         if first_ms is None:
             controls = self._spans.at(end_ms)
-            alerts = await self._threads.run(self._fleet.judge_sources, controls, 0, end_ms)
+            alerts = await self._threads.run(self._hours.fleet.judge_sources, controls, 0, end_ms)
             await self._store_changes(owner, LedgerChanges(end_ms, alerts))
             return [each for each in alerts if is_change(each)]
         if first_ms >= end_ms:
@@ -89,7 +82,7 @@ class LogJudge:
             return []
         found: list[Alert] = []
         days = await self._threads.run(self._reader.rows_by_day, since_ms // DAY_MS * DAY_MS, end_ms)
-        for controls, span in self._spans.spans(since_ms, end_ms, NEVER_MS):
+        for controls, span in self._spans.spans(since_ms, end_ms):
             for part in parts_of(span, days):
                 found += await self._judge_part(owner, controls, part)
         await self._threads.run(self._store.meta.put, JUDGED_KEY, str(end_ms))
@@ -97,26 +90,23 @@ class LogJudge:
 
     async def _judge_part(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
         found = await self._judge_budgets(owner, controls, part)
-        jumps = self._prices.between(controls, *part)
-        has_usage = await self._threads.run(self._fleet.lacks_prices, controls, *part)
-        books = self._known_prices.between(*part) if has_usage else []
-        alerts = await self._threads.run(self._fleet.judge, controls, *part, jumps, books)
+        alerts = await self._hours.judge(controls, part)
         await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
-        own = await self._threads.run(self._fleet.judge_own, self._own, controls, *part)
+        own = await self._hours.judge_own(controls, part)
         await self._store_changes(owner, LedgerChanges(part.until_ms, own))
         found += [each for each in (*alerts, *own) if is_change(each)]
-        for span in _weeks(part) if controls.receipts else ():
+        for span in weeks_of(part) if controls.receipts else ():
             found += await self._issue_receipts(owner, controls, span)
         return found
 
     async def _judge_budgets(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
         found: list[Alert] = []
-        if not controls.budgets and not await self._threads.run(self._has_budgets, _read_from_ms(part)):
+        if not controls.budgets and not await self._threads.run(
+            self._has_budgets, read_from_ms(part.since_ms)
+        ):
             return found
-        for span in _weeks(part):
-            changes = await self._threads.run(
-                self._budgets.judge, controls, Minutes(*span), _read_from_ms(span)
-            )
+        for span in weeks_of(part):
+            changes = await self._threads.run(self._budgets.judge, controls, Minutes(*span))
             await self._store_changes(owner, changes)
             found += changes.alerts
         return found
@@ -137,29 +127,3 @@ class LogJudge:
         while issued := await self._issuer.issue(owner, controls.receipts, accrued, from_ms):
             found += issued
         return found
-
-
-def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[JudgedSpan]:
-    """Yield the span in parts of whole days that have about as many rows as may be read at once, so that memory is bounded.
-
-    `days`: those that have any, and how many; days without rows cost nothing.
-    """
-    begin_ms, rows = span.since_ms, 0
-    for day_ms, count in days:
-        if not begin_ms < day_ms + DAY_MS or day_ms >= span.until_ms:
-            continue
-        if rows and rows + count > _ROWS_AT_ONCE and begin_ms < day_ms:
-            yield JudgedSpan(begin_ms, day_ms)
-            begin_ms, rows = day_ms, 0
-        rows += count
-    yield JudgedSpan(begin_ms, span.until_ms)
-
-
-def _weeks(part: JudgedSpan) -> Iterator[JudgedSpan]:
-    for since_ms in range(part.since_ms, part.until_ms, _STEP_MS):
-        yield JudgedSpan(since_ms, min(since_ms + _STEP_MS, part.until_ms))
-
-
-def _read_from_ms(span: JudgedSpan) -> int:
-    """The first hour to read, an hour before the span: rates are those of the last hour."""
-    return (span.since_ms // HOUR_MS - 1) * HOUR_MS

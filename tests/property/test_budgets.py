@@ -178,7 +178,7 @@ def test_a_forecast_of_a_first_day_is_that_of_the_rate(per_minute: int, limit: i
     until_ms = start_ms + minutes * MINUTE_MS
     subject = BudgetSubject(Budget("b", {}, "day", Limits(limit)))
     usage = usage_of(spent, start_ms, until_ms, "day")
-    found = list(judge_forecast(subject, usage, Minutes(None, until_ms), lambda _: None))
+    found = list(judge_forecast(subject, usage, Minutes(usage.from_ms, until_ms), lambda _: None))
     begun = [at for at in range(72, minutes + 1) if 20 * per_minute * at >= limit > per_minute * at]
     fires = begun[:1] if limit < per_minute * 1440 else []
     assert [each.at_ms for each in found if each.fires] == [start_ms + at * MINUTE_MS for at in fires]
@@ -257,7 +257,7 @@ def test_a_new_owner_changes_no_forecast_before_its_last_change(
     ):
         until_ms = T0 + minute * MINUTE_MS
         usage = usage_of(spent, T0 - HOUR_MS, until_ms, "day")
-        for each in list(judge_forecast(subject, usage, Minutes(None, until_ms), rows.get)):
+        for each in list(judge_forecast(subject, usage, Minutes(usage.from_ms, until_ms), rows.get)):
             rows[each.id] = budget_alert(rows.get(each.id), each, TopKind(), silenced=False)
             if each.period.start_ms == period_at("day", T0).start_ms:
                 changed.append(rows[each.id].changed_ms)

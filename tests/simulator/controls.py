@@ -23,8 +23,7 @@ from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.notify.notice import Notice
 from streams.notify.notifier import Notifier
-from streams.worker.ledger_judges import budget_judge
-from streams.worker.ledger_judges.judged_hours import HourlyJudge
+from streams.worker.ledger_judges import budget_judge, live_judge
 from streams.worker.ledger_judges.known_log import KnownLog
 from streams.worker.ledger_judges.reader import Accrued, Group, LedgerReader
 from streams.worker.log_time import LogTime
@@ -220,7 +219,7 @@ def hours_not_waited_for(patch: Patch) -> None:
 
 def hours_skipped(patch: Patch) -> None:
     """Only the last minute is looked at: an hour that ended while nobody looked is lost."""
-    patch.setattr(HourlyJudge, "since_ms", lambda _, until_ms: until_ms - 60_000)
+    patch.setattr(live_judge._Duty, "hours_since_ms", lambda _, until_ms: until_ms - 60_000)
 
 
 def receipts_not_sent(patch: Patch) -> None:

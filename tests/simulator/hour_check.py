@@ -25,6 +25,7 @@ from tests.simulator import hour_stories, sampled_jobs
 from tests.simulator.log import Log
 from tests.simulator.spenders import BURN, FORGOTTEN, SOURCE, TEAM
 from tests.simulator.store import Shelf
+from tests.simulator.world import EPOCH_MS
 
 #: Judged of all jobs and nodes, also of those that come late.
 _OF_ALL = ("unallocated", "owner_coverage")
@@ -48,6 +49,10 @@ def hour_differences(
         yield f"hours {hours} were judged until {judged_ms}"
     rows = [with_ms(row) for row in shelf.rows(ALERTS)]
     costs = costs_of(tables, log.said)
+    # Hours before the log are of what comes late: some of it after the first look.
+    paid = (each.hour_ms for each in (*costs.hours, *costs.nodes) if each.hour_ms >= EPOCH_MS - HOUR_MS)
+    if hours and hours[0] > (first_ms := min(paid, default=hours[0]) + HOUR_MS):
+        yield f"hours were judged from {hours[0]} on, want {first_ms}"
     for at_ms in hours:
         want = in_time(costs, alerts, at_ms)
         for rule, names in want.items():

@@ -139,6 +139,44 @@ def test_what_the_first_owner_of_all_could_not_judge_the_next_one_judges(
     run(scenario())
 
 
+@pytest.mark.parametrize("minutes", [(5, 61, 121, 181, 241, 3_000, 6_000), (6_000,), (150, 6_000)])
+def test_the_first_owner_of_all_judges_from_the_first_hour_however_much_it_finds(
+    store: ClickHouseStore, minutes: tuple[int, ...]
+) -> None:
+    """Four days: a quiet machine reads them before the first look, a busy one looks each hour or so."""
+
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        with ledger.together():
+            ledger.job("one", team="vision", owner="ada")
+            ledger.minutes("one", T0, [10] * 60 + [5] * 60 + [10] * 60 + [5] * 5_800)
+        budget = ("budget", "b", {"team": "vision", "usd": 10, "per": "day"})
+        life = Life(store, ManualClock(T0), LIMIT, budget)
+        for minute in minutes:
+            await look(life, ledger, minute, minute)
+        assert told(store, "team_burn") == [("team_burn", 60, 120), ("team_burn", 180, 240)]
+        first_day = [(at, over) for _, at, over in told(store, "budget_used") if at < 840]
+        assert first_day == [(50, 100), (100, 130), (130, 840)]
+
+    run(scenario())
+
+
+def test_a_log_that_stood_for_days_is_judged_from_where_the_owner_before_stopped(
+    store: ClickHouseStore,
+) -> None:
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        ledger.job("one", team="vision", owner="ada")
+        ledger.minutes("one", T0, [5] * 60 + [10] * 60 + [5] * 130)
+        clock = ManualClock(T0)
+        await look(Life(store, clock, LIMIT), ledger, 61, 61)
+        ledger.minutes("one", T0 + 250 * MINUTE_MS, [5] * 10)
+        await look(Life(store, clock, LIMIT, generation=2), ledger, 6_000, 6_000)
+        assert told(store, "team_burn") == [("team_burn", 120, 180)]
+
+    run(scenario())
+
+
 def test_hours_are_judged_by_the_controls_of_then(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger = Ledger(store)

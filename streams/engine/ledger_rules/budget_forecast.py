@@ -36,9 +36,7 @@ def judge_forecast(
 
     The first hour after `usage.from_ms` has no rate of a whole hour and is not judged.
     """
-    first_ms = usage.from_ms + HOUR_MS
-    if minutes.since_ms is not None:
-        first_ms = max(first_ms, minutes.since_ms + MINUTE_MS)
+    first_ms = max(usage.from_ms + HOUR_MS, minutes.since_ms + MINUTE_MS)
     budget = subject.budget
     for period in periods(budget.per, min(first_ms, minutes.until_ms), minutes.until_ms, budget.calendar):
         ends_ms = _ends_ms(subject, period)

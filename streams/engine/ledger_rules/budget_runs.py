@@ -122,14 +122,10 @@ class _SameRun:
 
 
 def _spells(unit: _SameRun, budgets: Sequence[Budget], minutes: Minutes) -> Iterator[Spell]:
-    edges_ms = [minutes.since_ms, minutes.until_ms]
-    if minutes.since_ms is not None:
-        # What happens at a minute's own instant is known at it.
-        cuts = {(ms - 1) // MINUTE_MS * MINUTE_MS for ms in unit.changes()}
-        inside = (ms for ms in cuts if minutes.since_ms < ms < minutes.until_ms)
-        edges_ms = [minutes.since_ms, *sorted(inside), minutes.until_ms]
-    for since_ms, until_ms in pairwise(edges_ms):
-        assert until_ms is not None  # only the first edge may be
+    # What happens at a minute's own instant is known at it.
+    cuts = {(ms - 1) // MINUTE_MS * MINUTE_MS for ms in unit.changes()}
+    inside = (ms for ms in cuts if minutes.since_ms < ms < minutes.until_ms)
+    for since_ms, until_ms in pairwise([minutes.since_ms, *sorted(inside), minutes.until_ms]):
         for run in unit.runs(until_ms):
             for subject in _subjects(run, budgets, partial(unit.run_of, at_ms=until_ms)):
                 yield Spell(subject, Minutes(since_ms, until_ms))

@@ -22,15 +22,15 @@ from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
 
 
 class Minutes(NamedTuple):
-    """The whole minutes to judge: after `since_ms` (None: all that are known), up to `until_ms`."""
+    """The whole minutes to judge: after `since_ms`, up to `until_ms`."""
 
-    since_ms: int | None
+    since_ms: int
     until_ms: int
 
     @property
     def first_ms(self) -> int:
-        """The first minute that is judged; the last one where the beginning is not known."""
-        return self.until_ms if self.since_ms is None else min(self.since_ms + MINUTE_MS, self.until_ms)
+        """The first minute that is judged."""
+        return min(self.since_ms + MINUTE_MS, self.until_ms)
 
 
 Last = Callable[[str], Alert | None]
@@ -43,7 +43,7 @@ def over_ms(subject: BudgetSubject, period: CalendarPeriod) -> int | None:
 
 def judge_used(subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Last) -> Iterator[BudgetFinding]:
     """Yield the changes at these minutes, in order of periods; `last`: the last row of an alert."""
-    begin_ms = usage.from_ms if minutes.since_ms is None else max(minutes.since_ms, usage.from_ms)
+    begin_ms = max(minutes.since_ms, usage.from_ms)
     for period in periods(subject.budget.per, begin_ms, minutes.until_ms, subject.budget.calendar):
         yield from sorted(_judge(subject, usage, minutes, last, period), key=lambda found: found.at_ms)
 
@@ -67,12 +67,6 @@ def _judge(
         # The highest threshold that is reached says all: a budget has one open alert, not one per threshold.
         opens = reached[place] & ~higher
         clears = ~reached[place] | higher
-        if minutes.since_ms is None:
-            # What is used before the minutes that are read is found at the last one.
-            opens[:-1] &= not usage.reached(
-                period, subject.budget.limits, at_ms[:1] - MINUTE_MS, (percent,)
-            ).any()
-            clears[:-1] &= reached[place][:-1]
         yield from _changes(
             subject, usage, period, percent, rows[place], at_ms, opens, clears, minutes, ends_ms
         )
@@ -82,7 +76,7 @@ def _minutes(
     usage: Usage, minutes: Minutes, period: CalendarPeriod, ends_ms: int | None
 ) -> NDArray[np.int64]:
     """The minutes of the period that are judged."""
-    begin_ms = usage.from_ms if minutes.since_ms is None else max(minutes.since_ms, usage.from_ms)
+    begin_ms = max(minutes.since_ms, usage.from_ms)
     last_ms = minutes.until_ms if ends_ms is None else min(minutes.until_ms, ends_ms)
     return np.arange(max(begin_ms, period.start_ms) + MINUTE_MS, last_ms + 1, MINUTE_MS, dtype=np.int64)
 

@@ -27,7 +27,6 @@ from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.reader import Cycle, Group, LedgerReader
 
 #: A look reaches back so far at most; what was crossed before is found at its first minute.
-_BACK_MS: Final = 48 * HOUR_MS
 #: A run that is over has a row if it used so much of its budget.
 RUN_FROM_RATIO: Final = 0.5
 
@@ -84,18 +83,10 @@ class BudgetJudge:
         self._reader = reader
         self._known_alerts = known_alerts
 
-    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerChanges:
-        """Judge these minutes by the controls in force.
-
-        Args:
-            controls: The controls in force at all of them.
-            minutes: Whole minutes; without a beginning those of the last hours.
-            from_ms: The first hour to read, if the span has no beginning.
-        """
+    def judge(self, controls: Controls, minutes: Minutes) -> LedgerChanges:
+        """Judge these whole minutes by the controls that were in force at all of them."""
         self._known_alerts.read_firing()
-        begin_ms = minutes.until_ms - HOUR_MS if minutes.since_ms is None else minutes.since_ms
-        begin_ms = max(begin_ms - HOUR_MS, minutes.until_ms - _BACK_MS) if from_ms is None else from_ms
-        begin_ms = max(begin_ms // HOUR_MS * HOUR_MS, 0)
+        begin_ms = read_from_ms(minutes.since_ms)
         judged = self._judged(controls, minutes, begin_ms)
         findings = self._findings(judged)
         if missing := self._known_alerts.missing(found.id for found in findings if found.fires):
@@ -188,7 +179,7 @@ class BudgetJudge:
         ]
         if not firing:
             return []
-        begin_ms = from_ms if minutes.since_ms is None else max(minutes.since_ms, from_ms)
+        begin_ms = max(minutes.since_ms, from_ms)
         alive: set[str] = set()
         for subject in subjects:
             for period in periods(subject.budget.per, begin_ms, minutes.until_ms, subject.budget.calendar):
@@ -198,6 +189,11 @@ class BudgetJudge:
             for alert in firing
             if alert.alert_id not in alive
         ]
+
+
+def read_from_ms(since_ms: int) -> int:
+    """The first hour to read, an hour before the minutes that are judged: rates are those of the last hour."""
+    return max(since_ms // HOUR_MS - 1, 0) * HOUR_MS
 
 
 def _fields(subject: BudgetSubject) -> tuple[str, ...]:

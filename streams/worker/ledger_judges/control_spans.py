@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
-from schemas.durations import MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.controls import Controls
 from streams.engine.reference_log import ReferenceView, Standing
+
+#: Minutes of so much of the log are read at once, for budgets.
+_WEEK_MS: Final = 7 * DAY_MS
+#: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
+_ROWS_AT_ONCE: Final = 200_000
 
 
 class JudgedSpan(NamedTuple):
@@ -34,8 +39,8 @@ class ControlSpans:
             self._standing, self._controls = standing, Controls.from_events(standing.values())
         return self._controls
 
-    def spans(self, since_ms: int, until_ms: int, most_ms: int) -> Iterator[tuple[Controls, JudgedSpan]]:
-        """Yield the spans of (since_ms, until_ms], in order; none is longer than `most_ms`.
+    def spans(self, since_ms: int, until_ms: int) -> Iterator[tuple[Controls, JudgedSpan]]:
+        """Yield the spans of (since_ms, until_ms], in order.
 
         A whole minute at which a control came is judged twice, before it and after it: the result is the same if the log
         was cut there.
@@ -47,6 +52,28 @@ class ControlSpans:
                 return
             controls = self.at(since_ms + MINUTE_MS - 1)
             change_ms = self._view.next_control_ms() // MINUTE_MS * MINUTE_MS
-            end_ms = min(change_ms, since_ms + most_ms, until_ms)
+            end_ms = min(change_ms, until_ms)
             yield controls, JudgedSpan(since_ms, end_ms)
             since_ms = end_ms
+
+
+def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[JudgedSpan]:
+    """Yield the span in parts of whole days that have about as many rows as may be read at once, so that memory is bounded.
+
+    `days`: those that have any, and how many; days without rows cost nothing.
+    """
+    begin_ms, rows = span.since_ms, 0
+    for day_ms, count in days:
+        if not begin_ms < day_ms + DAY_MS or day_ms >= span.until_ms:
+            continue
+        if rows and rows + count > _ROWS_AT_ONCE and begin_ms < day_ms:
+            yield JudgedSpan(begin_ms, day_ms)
+            begin_ms, rows = day_ms, 0
+        rows += count
+    yield JudgedSpan(begin_ms, span.until_ms)
+
+
+def weeks_of(span: JudgedSpan) -> Iterator[JudgedSpan]:
+    """Yield the span in parts of a week at most."""
+    for since_ms in range(span.since_ms, span.until_ms, _WEEK_MS):
+        yield JudgedSpan(since_ms, min(since_ms + _WEEK_MS, span.until_ms))

@@ -1,15 +1,19 @@
-"""How far the rules by the hour are judged, and by which controls: nothing is judged before all shards have stored it."""
+"""Judges the rules by the hour of successive spans, beside a meter and in a replay alike, and says where to begin."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from schemas.durations import HOUR_MS
 from sinks.port import Store
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceView
-from streams.worker.ledger_judges.control_spans import ControlSpans
+from streams.threads import Threads
+from streams.worker.ledger_judges.control_spans import JudgedSpan
 from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.own_rules_judge import Ask, OwnRulesJudge
@@ -17,30 +21,53 @@ from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
 HOURS_KEY: Final = "hours_judged_ms"
-#: Earlier hours are not judged any more.
-BACK_MS: Final = 48 * HOUR_MS
 
 
 class HourlyJudge:
-    """The judge of one owner of shard 0, and the last minute that it has judged; the calls block."""
+    """Call `judge` and `judge_own` with spans in order."""
 
-    def __init__(self, store: Store, known_alerts: KnownAlerts, view: ReferenceView, ask: Ask) -> None:
-        self.judge = FleetJudge(store, known_alerts)
+    def __init__(
+        self, store: Store, known_alerts: KnownAlerts, view: ReferenceView, ask: Ask, threads: Threads
+    ) -> None:
+        """`view`: prices and controls by log time, at the beginning of the log; `ask` runs rules by SQL; `threads` reads the store."""
+        self.fleet = FleetJudge(store, known_alerts)
         self.own = OwnRulesJudge(store, known_alerts, ask)
-        self.spans = ControlSpans(view)
-        self.prices = PriceJumps(view.again())
-        self.known_prices = KnownPrices(view.again())
+        self._jumps = PriceJumps(view)
+        self._prices = KnownPrices(view.again())
+        self._threads = threads
+
+    async def judge(self, controls: Controls, span: JudgedSpan) -> list[Alert]:
+        """The changes of the shipped rules, by the prices that were known in the span."""
+        jumps = self._jumps.between(controls, *span)
+        needs_books = await self._threads.run(self.fleet.lacks_prices, controls, *span)
+        books = self._prices.between(*span) if needs_books else []
+        return await self._threads.run(self.fleet.judge, controls, *span, jumps, books)
+
+    async def judge_own(self, controls: Controls, span: JudgedSpan) -> list[Alert]:
+        """The changes of the rules by SQL. Call it once those of the shipped rules are stored: these statements take time."""
+        return await self._threads.run(self.fleet.judge_own, self.own, controls, *span)
+
+
+class JudgedHours:
+    """The last minute whose rules by the hour one owner of shard 0 has judged; the calls block."""
+
+    def __init__(self, store: Store) -> None:
         self.judged_ms: int | None = None
         self._meta = store.meta
         self._kept_ms: int | None = None
 
-    def since_ms(self, until_ms: int) -> int:
-        """The minute after which to judge: where this owner, or the one before it, has stopped; else the last hour."""
+    def stopped_ms(self) -> int | None:
+        """The whole hour at which this owner, or the one before it, stopped; None: there was none."""
+        if self._kept_ms is None:
+            kept = self._meta.get(HOURS_KEY)
+            self._kept_ms = None if kept is None else int(kept)
+        return self._kept_ms
+
+    def since_ms(self, begin_ms: Callable[[], int]) -> int:
+        """The minute after which to judge; `begin_ms`: says where the very first owner begins."""
         if self.judged_ms is None:
-            known = self._meta.get(HOURS_KEY)
-            self._kept_ms = None if known is None else int(known)
-            self.judged_ms = until_ms - HOUR_MS if self._kept_ms is None else self._kept_ms
-        self.judged_ms = max(self.judged_ms, until_ms - BACK_MS, 0)
+            stopped_ms = self.stopped_ms()
+            self.judged_ms = begin_ms() if stopped_ms is None else stopped_ms
         return self.judged_ms
 
     def keep(self, writer: RuleRowWriter, owner: OwnedShard) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 from weakref import ref
 
-from schemas.durations import DAY_MS, MINUTE_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert, is_change
-from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView
@@ -22,8 +22,8 @@ from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_judges.action_requester import ActionRequester
 from streams.worker.ledger_judges.budget_judge import BudgetJudge, BudgetState, LedgerChanges
-from streams.worker.ledger_judges.control_spans import ControlSpans
-from streams.worker.ledger_judges.judged_hours import BACK_MS, HourlyJudge
+from streams.worker.ledger_judges.control_spans import ControlSpans, parts_of, weeks_of
+from streams.worker.ledger_judges.judged_hours import HourlyJudge, JudgedHours
 from streams.worker.ledger_judges.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_judges.known_log import KnownLog
 from streams.worker.ledger_judges.own_rules_judge import Ask, ConfinedQueries
@@ -43,24 +43,46 @@ class _Duty:
     """What is known while shard 0 is ours; another owner begins anew, from the tables."""
 
     def __init__(
-        self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int, late_ms: int, ask: Ask
+        self,
+        owner: OwnedShard,
+        store: Store,
+        view: ReferenceView,
+        began_ms: int,
+        late_ms: int,
+        ask: Ask,
+        threads: Threads,
     ) -> None:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store, late_ms)
         self.known_alerts = KnownAlerts(store)
         self.judge = BudgetJudge(self.reader, self.known_alerts)
-        self.hours = HourlyJudge(store, self.known_alerts, view.again(), ask)
+        self.hourly = HourlyJudge(store, self.known_alerts, view.again(), ask, threads)
+        self.hours = JudgedHours(store)
         self.spans = ControlSpans(view)
+        self.hour_spans = ControlSpans(view.again())
         self.began_ms = began_ms
         self.judged_ms: int | None = None
 
-    def minutes(self, until_ms: int) -> Iterator[tuple[Controls, Minutes]]:
-        """Yield the minutes to judge, with the controls of each."""
-        if self.judged_ms is None:
-            yield self.spans.at(until_ms), Minutes(None, until_ms)
-        else:
-            for controls, span in self.spans.spans(self.judged_ms, until_ms, BACK_MS):
-                yield controls, Minutes(*span)
+    def minutes_since_ms(self, until_ms: int) -> int:
+        """The minute after which budgets are judged first: where a former owner stopped, else where the log begins; blocks.
+
+        The last minute is judged again at least, for what actions are asked for.
+        """
+        stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
+        return min(max(stopped) if stopped else self._begin_ms(until_ms), until_ms - MINUTE_MS)
+
+    def hours_since_ms(self, until_ms: int) -> int:
+        """The minute after which rules by the hour are judged; blocks."""
+        return self.hours.since_ms(partial(self._begin_ms, until_ms))
+
+    def rows_by_day(self, since_ms: int, until_ms: int) -> list[tuple[int, int]]:
+        """How many rows the days between have, for a span that may have to be judged in parts; blocks."""
+        is_short = until_ms - since_ms <= DAY_MS
+        return [] if is_short else self.reader.rows_by_day(since_ms // DAY_MS * DAY_MS, until_ms)
+
+    def _begin_ms(self, until_ms: int) -> int:
+        first_ms = self.reader.first_ms()
+        return until_ms - HOUR_MS if first_ms is None else min(first_ms, until_ms)
 
 
 class _TakenOverError(Exception):
@@ -144,7 +166,7 @@ class LedgerRules:
     @property
     def own_failed(self) -> int:
         """How often rules by SQL failed while shard 0 is ours."""
-        return 0 if self._duty is None else self._duty.hours.own.failed.total()
+        return 0 if self._duty is None else self._duty.hourly.own.failed.total()
 
     def lag_ms(self) -> int:
         """The log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
@@ -202,7 +224,13 @@ class LedgerRules:
         duty = self._duty
         if duty is None or duty.owner() is not owner:
             duty = self._duty = _Duty(
-                owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms, self._queries
+                owner,
+                self._store,
+                self._reference.view(),
+                self._clock.now_ms(),
+                self._late_ms,
+                self._queries,
+                self._threads,
             )
             self._unsure = None  # it would keep the former shard in memory
             if self.requester is not None:
@@ -239,21 +267,17 @@ class LedgerRules:
             self._tell(duty, owner)
             if accrued.until_ms < duty.known_alerts.newest_ms():
                 return None  # a former owner judged further: shards read again what was known then
-            judged_ms = await self._threads.run(duty.reader.judged_ms)
-            if judged_ms is not None:  # a former owner stopped there
-                # The last minute is judged again at least, for what actions are asked for; without a beginning the hours
-                # before would be judged by the budgets of now.
-                judged_ms = max(judged_ms, accrued.until_ms - BACK_MS)
-                duty.judged_ms = min(judged_ms, accrued.until_ms - MINUTE_MS)
+            duty.judged_ms = await self._threads.run(duty.minutes_since_ms, accrued.until_ms)
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
-        for controls, minutes in duty.minutes(accrued.until_ms):
-            changes = await self._threads.run(duty.judge.judge, controls, minutes)
-            await self._check(duty, accrued)
-            await self._store_and_tell(_judgement(duty, owner, changes))
-            duty.judged_ms = minutes.until_ms
-            found += changes.alerts
+        for controls, span in duty.spans.spans(duty.judged_ms, accrued.until_ms):
+            for week in weeks_of(span):
+                changes = await self._threads.run(duty.judge.judge, controls, Minutes(*week))
+                await self._check(duty, accrued)
+                await self._store_and_tell(_judgement(duty, owner, changes))
+                duty.judged_ms = week.until_ms
+                found += changes.alerts
         changes = replace(changes, alerts=found)
         controls = duty.spans.at(accrued.until_ms)
         self.states = changes.states
@@ -267,28 +291,27 @@ class LedgerRules:
     async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
         """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
         until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
-        controls = duty.hours.spans.at(until_ms)
-        judge = duty.hours.judge.judge_sources
+        controls = duty.hour_spans.at(until_ms)
+        judge = duty.hourly.fleet.judge_sources
         alerts = await self._threads.run(judge, controls, until_ms - MINUTE_MS, until_ms)
         if alerts:
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
-        since_ms = await self._threads.run(duty.hours.since_ms, accrued.complete_ms)
-        # Where the first owner of all begins, too: the next one would begin an hour before its own first look.
+        since_ms = await self._threads.run(duty.hours_since_ms, accrued.complete_ms)
+        # Where the first owner of all begins, too: hours before its own first look may be judged by the next one.
         await self._threads.run(duty.hours.keep, self._writer, owner)
-        for controls, span in duty.hours.spans.spans(since_ms, accrued.complete_ms, BACK_MS):
-            jumps = duty.hours.prices.between(controls, *span)
-            books = duty.hours.known_prices.between(*span)
-            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps, books)
-            await self._check(duty, accrued)
-            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
-            # Last, as their statements take time.
-            own = await self._threads.run(duty.hours.judge.judge_own, duty.hours.own, controls, *span)
-            await self._check(duty, accrued)
-            if own:
-                await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, own)))
-            duty.hours.judged_ms = span.until_ms
+        days = await self._threads.run(duty.rows_by_day, since_ms, accrued.complete_ms)
+        for controls, span in duty.hour_spans.spans(since_ms, accrued.complete_ms):
+            for part in parts_of(span, days):
+                alerts = await duty.hourly.judge(controls, part)
+                await self._check(duty, accrued)
+                await self._store_and_tell(_judgement(duty, owner, LedgerChanges(part.until_ms, alerts)))
+                own = await duty.hourly.judge_own(controls, part)
+                await self._check(duty, accrued)
+                if own:
+                    await self._store_and_tell(_judgement(duty, owner, LedgerChanges(part.until_ms, own)))
+                duty.hours.judged_ms = part.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)
 
     async def _store_and_tell(self, judgement: _Judgement) -> None:

@@ -219,7 +219,7 @@ def hours_not_waited_for(patch: Patch) -> None:
 
 def hours_skipped(patch: Patch) -> None:
     """Only the last minute is looked at: an hour that ended while nobody looked is lost."""
-    patch.setattr(live_judge._Duty, "hours_since_ms", lambda _, until_ms: until_ms - 60_000)
+    patch.setattr(live_judge._Duty, "hours_since_ms", lambda _, accrued: accrued.complete_ms - 60_000)
 
 
 def receipts_not_sent(patch: Patch) -> None:

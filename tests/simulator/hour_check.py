@@ -50,8 +50,9 @@ def hour_differences(
     rows = [with_ms(row) for row in shelf.rows(ALERTS)]
     costs = costs_of(tables, log.said)
     # Hours before the log are of what comes late: some of it after the first look.
-    paid = (each.hour_ms for each in (*costs.hours, *costs.nodes) if each.hour_ms >= EPOCH_MS - HOUR_MS)
-    if hours and hours[0] > (first_ms := min(paid, default=hours[0]) + HOUR_MS):
+    paid = (*(each.hour_ms for each in costs.hours), *(each.hour_ms for each in costs.nodes))
+    inside = (hour_ms for hour_ms in paid if hour_ms >= EPOCH_MS - HOUR_MS)
+    if hours and hours[0] > (first_ms := min(inside, default=hours[0]) + HOUR_MS):
         yield f"hours were judged from {hours[0]} on, want {first_ms}"
     for at_ms in hours:
         want = in_time(costs, alerts, at_ms)

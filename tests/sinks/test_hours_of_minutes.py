@@ -9,6 +9,7 @@ from schemas.units import COMPONENTS
 from sinks.clickhouse import ClickHouseStore
 from sinks.clickhouse.migrate import shipped
 from sinks.rows import Condition
+from streams.worker.ledger_judges.judged_hours import HOURS_KEY
 from tests.cli.command import trainfare
 from tests.replay.logs import write_log
 from tests.sinks.stores import embedded
@@ -23,8 +24,8 @@ SUMS = (
 )
 
 
-def _upgrade(store: ClickHouseStore) -> None:
-    (made,) = (each for each in shipped() if each.name == "0003_hours.sql")
+def _upgrade(store: ClickHouseStore, name: str = "0003_hours.sql") -> None:
+    (made,) = (each for each in shipped() if each.name == name)
     for statement in made.statements():
         store._connection.call(lambda client, statement=statement: client.command(statement))  # type: ignore[misc]  # a lambda with a default has no type
 
@@ -44,3 +45,19 @@ def test_hours_are_made_of_minutes_and_left_alone_where_there_are_any(tmp_path: 
             assert store.query(SUMS).to_pylist() == want
     audit = trainfare("audit", "--data", tmp_path / "data")
     assert audit.code == 0, audit.out
+
+
+def test_rules_across_jobs_go_on_from_the_last_hour_of_a_store_that_had_none(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", jobs=4, minutes=70)
+    done = trainfare("replay", log, "--data", tmp_path / "data")
+    assert done.code == 0, done
+    with embedded(tmp_path / "data") as store:
+        assert (
+            store.meta.get(HOURS_KEY) is None
+        )  # a new store has none: the log is judged from its first hour
+        _upgrade(store, "0044_hours_judged.sql")
+        last = max(store.query("SELECT hour FROM job_hours")["hour"].to_pylist())
+        assert store.meta.get(HOURS_KEY) == str(1_000 * last)
+        store.meta.put(HOURS_KEY, "7")
+        _upgrade(store, "0044_hours_judged.sql")
+        assert store.meta.get(HOURS_KEY) == "7"

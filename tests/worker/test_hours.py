@@ -161,6 +161,37 @@ def test_the_first_owner_of_all_judges_from_the_first_hour_however_much_it_finds
     run(scenario())
 
 
+def test_the_first_hour_is_that_of_a_shard_that_is_still_read(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        ledger.job("one", team="vision", owner="ada")
+        ledger.minutes("one", T0, [5] * 190)
+        ledger.job("two", shard=1, team="vision", owner="ada", started_ms=T0 - 2 * HOUR_MS)
+        life = Life(store, ManualClock(T0), LIMIT)
+        await look(life, ledger, 130, 130, -90)  # nothing of the second shard is paid yet
+        assert told(store, "team_burn") == []
+        ledger.minutes("two", T0 - 2 * HOUR_MS, [10] * 60 + [4] * 250, shard=1)
+        await look(life, ledger, 190, 190, 190)
+        assert told(store, "team_burn") == [("team_burn", -60, 0), ("team_burn", 60, None)]
+
+    run(scenario())
+
+
+def test_what_waits_while_nothing_is_paid_does_not_lag(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        ledger.job("one", team="vision", owner="ada")
+        life = Life(store, ManualClock(T0))
+        for minute in (5, 61, 300):
+            await look(life, ledger, minute, minute)
+            assert life.rules.lag_ms() == 0
+        ledger.minutes("one", T0 + 300 * MINUTE_MS, [10] * 70)
+        await look(life, ledger, 370, 370)
+        assert store.meta.get("hours_judged_ms") == str(T0 + 6 * HOUR_MS)
+
+    run(scenario())
+
+
 def test_a_log_that_stood_for_days_is_judged_from_where_the_owner_before_stopped(
     store: ClickHouseStore,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from schemas.durations import HOUR_MS
@@ -62,13 +61,6 @@ class JudgedHours:
             kept = self._meta.get(HOURS_KEY)
             self._kept_ms = None if kept is None else int(kept)
         return self._kept_ms
-
-    def since_ms(self, begin_ms: Callable[[], int]) -> int:
-        """The minute after which to judge; `begin_ms`: says where the very first owner begins."""
-        if self.judged_ms is None:
-            stopped_ms = self.stopped_ms()
-            self.judged_ms = begin_ms() if stopped_ms is None else stopped_ms
-        return self.judged_ms
 
     def keep(self, writer: RuleRowWriter, owner: OwnedShard) -> None:
         """Store the last whole hour that was judged, for the next owner.

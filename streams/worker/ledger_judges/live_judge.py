@@ -6,11 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, NamedTuple
 from weakref import ref
 
-from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
@@ -62,27 +61,43 @@ class _Duty:
         self.hour_spans = ControlSpans(view.again())
         self.began_ms = began_ms
         self.judged_ms: int | None = None
+        self._known_first_ms: int | None = None
 
-    def minutes_since_ms(self, until_ms: int) -> int:
-        """The minute after which budgets are judged first: where a former owner stopped, else where the log begins; blocks.
+    def minutes_since_ms(self, accrued: Accrued) -> int:
+        """The minute after which budgets are judged: where they or a former owner stopped, else where the log begins; blocks.
 
-        The last minute is judged again at least, for what actions are asked for.
+        At the first look the last minute is judged again at least, for what actions are asked for.
         """
+        last_ms = accrued.until_ms - MINUTE_MS
+        first_ms = self._first_ms(accrued)
+        first_ms = last_ms if first_ms is None else min(first_ms, last_ms)
+        if self.judged_ms is not None:
+            return max(self.judged_ms, first_ms)  # nothing is used before the first hour that is paid
         stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
-        return min(max(stopped) if stopped else self._begin_ms(until_ms), until_ms - MINUTE_MS)
+        return min(max(stopped, default=first_ms), last_ms)
 
-    def hours_since_ms(self, until_ms: int) -> int:
-        """The minute after which rules by the hour are judged; blocks."""
-        return self.hours.since_ms(partial(self._begin_ms, until_ms))
+    def hours_since_ms(self, accrued: Accrued) -> int | None:
+        """The minute after which rules by the hour are judged; None: nothing was paid yet; blocks."""
+        if self.hours.judged_ms is not None:
+            return self.hours.judged_ms
+        stopped_ms = self.hours.stopped_ms()
+        return self._first_ms(accrued) if stopped_ms is None else stopped_ms
+
+    def _first_ms(self, accrued: Accrued) -> int | None:
+        """The first hour that is paid; None: none is."""
+        if self._known_first_ms is not None:
+            return self._known_first_ms
+        first_ms = self.reader.first_ms()
+        if (
+            first_ms is not None and first_ms <= accrued.complete_ms
+        ):  # else a shard may yet store an earlier one
+            self._known_first_ms = first_ms
+        return first_ms
 
     def rows_by_day(self, since_ms: int, until_ms: int) -> list[tuple[int, int]]:
         """How many rows the days between have, for a span that may have to be judged in parts; blocks."""
         is_short = until_ms - since_ms <= DAY_MS
         return [] if is_short else self.reader.rows_by_day(since_ms // DAY_MS * DAY_MS, until_ms)
-
-    def _begin_ms(self, until_ms: int) -> int:
-        first_ms = self.reader.first_ms()
-        return until_ms - HOUR_MS if first_ms is None else min(first_ms, until_ms)
 
 
 class _TakenOverError(Exception):
@@ -267,11 +282,11 @@ class LedgerRules:
             self._tell(duty, owner)
             if accrued.until_ms < duty.known_alerts.newest_ms():
                 return None  # a former owner judged further: shards read again what was known then
-            duty.judged_ms = await self._threads.run(duty.minutes_since_ms, accrued.until_ms)
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
-        for controls, span in duty.spans.spans(duty.judged_ms, accrued.until_ms):
+        since_ms = await self._threads.run(duty.minutes_since_ms, accrued)
+        for controls, span in duty.spans.spans(since_ms, accrued.until_ms):
             for week in weeks_of(span):
                 changes = await self._threads.run(duty.judge.judge, controls, Minutes(*week))
                 await self._check(duty, accrued)
@@ -289,7 +304,7 @@ class LedgerRules:
         return changes
 
     async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
-        """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
+        """Judge what sources say while nothing was ever paid: then they may understand nothing of what they read."""
         until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
         controls = duty.hour_spans.at(until_ms)
         judge = duty.hourly.fleet.judge_sources
@@ -298,7 +313,13 @@ class LedgerRules:
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
-        since_ms = await self._threads.run(duty.hours_since_ms, accrued.complete_ms)
+        since_ms = await self._threads.run(duty.hours_since_ms, accrued)
+        if since_ms is None:
+            duty.began_ms = max(duty.began_ms, accrued.complete_ms)  # so far there is nothing to judge
+            await self._judge_sources(duty, owner)
+        if since_ms is None or accrued.complete_ms < since_ms:
+            return
+        duty.hours.judged_ms = since_ms
         # Where the first owner of all begins, too: hours before its own first look may be judged by the next one.
         await self._threads.run(duty.hours.keep, self._writer, owner)
         days = await self._threads.run(duty.rows_by_day, since_ms, accrued.complete_ms)

@@ -14,9 +14,9 @@ from schemas.tables import ATTEMPTS, JOB_HOURS, JOBS, NODE_HOURS
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import FIRING
 from streams.engine.reference_log import ReferenceLog
-from streams.replay import replayed_judge
-from streams.replay.replayed_judge import LogJudge, parts_of
-from streams.worker.ledger_judges.control_spans import JudgedSpan
+from streams.replay.replayed_judge import LogJudge
+from streams.worker.ledger_judges import control_spans
+from streams.worker.ledger_judges.control_spans import JudgedSpan, parts_of
 from tests.property.chronicle import owner_of_shard_0
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty
@@ -129,12 +129,12 @@ def test_a_log_has_the_same_alerts_in_whatever_parts_its_days_are_read(
     rules = {each.rule for each in whole}
     assert {"retry_overhead", "owner_coverage", "forgotten_node", "unallocated"} <= rules
     assert all(each.summary and each.evidence_sql for each in whole)
-    monkeypatch.setattr(replayed_judge, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(control_spans, "_ROWS_AT_ONCE", at_once)
     assert told() == whole
 
 
 def test_parts_are_whole_days_of_so_many_rows_and_nothing_is_left_out() -> None:
-    day = replayed_judge._ROWS_AT_ONCE // 3
+    day = control_spans._ROWS_AT_ONCE // 3
     days = [(BEGIN_MS + n * DAY_MS, day) for n in range(10)] + [(BEGIN_MS + 400 * DAY_MS, 10 * day)]
     span = JudgedSpan(BEGIN_MS + HOUR_MS, BEGIN_MS + 500 * DAY_MS)
     parts = list(parts_of(span, days))

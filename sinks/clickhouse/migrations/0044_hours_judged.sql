@@ -1,5 +1,5 @@
 -- Rules across jobs are judged from the first hour of a log. Of a log that an earlier version metered, which had not these
--- rules, they are judged from its last hour: nobody wants to be told of last year's.
+-- rules, they are judged from its last hour, as alerts of last year are of no use to anybody.
 INSERT INTO meta (key, value, version)
 SELECT 'hours_judged_ms', toString(1000 * toInt64(toUnixTimestamp(max(hour)))), 1
 FROM job_hours

@@ -10,7 +10,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.reference_log import ReferenceView, Standing
 
 #: Minutes of so much of the log are read at once, for budgets.
-_WEEK_MS: Final = 7 * DAY_MS
+_MINUTES_AT_ONCE_MS: Final = 7 * DAY_MS
 #: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
 _ROWS_AT_ONCE: Final = 200_000
 
@@ -75,5 +75,5 @@ def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[Judg
 
 def weeks_of(span: JudgedSpan) -> Iterator[JudgedSpan]:
     """Yield the span in parts of a week at most."""
-    for since_ms in range(span.since_ms, span.until_ms, _WEEK_MS):
-        yield JudgedSpan(since_ms, min(since_ms + _WEEK_MS, span.until_ms))
+    for since_ms in range(span.since_ms, span.until_ms, _MINUTES_AT_ONCE_MS):
+        yield JudgedSpan(since_ms, min(since_ms + _MINUTES_AT_ONCE_MS, span.until_ms))

@@ -39,7 +39,7 @@ def ledger_differences(
 ) -> list[str]:
     """One sentence per fault; `tables`: the oracle's. `is_on_time`: nobody was away for long, no clock was wrong."""
     alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
-    found = list(_untold(alerts, shelf.rows(DELIVERIES), mailbox))
+    found = list(_untold(alerts, shelf.rows(DELIVERIES), mailbox, judged_ms))
     if is_on_time:
         found += mailbox.early
     for subject in _subjects(log, tables, judged_ms):
@@ -72,16 +72,20 @@ def lacking_shards(shelf: Shelf, log: Log, accrued: Accrued) -> set[int]:
 
 
 def _untold(
-    alerts: dict[str, Alert], deliveries: Sequence[dict[str, Any]], mailbox: Mailbox
+    alerts: dict[str, Alert], deliveries: Sequence[dict[str, Any]], mailbox: Mailbox, judged_ms: int
 ) -> Iterator[str]:
-    """Each last change was told, but for those that another alert tells of; no alert fired under more ids than it fired."""
+    """Each last change was told, but for those that another alert tells of; no alert fired under more ids than it fired.
+
+    What changes after `judged_ms` is stored while the run ends, and may wait for the next worker.
+    """
     ids = mailbox.ids
     inhibited = {each["alert_id"] for each in deliveries if each["outcome"] == "in_incident"}
     for alert_id, row in alerts.items():
         changed_ms = round(row["changed"].timestamp() * 1000)
         is_told_of = alert_id in inhibited and _is_told_of(row, alerts.values(), mailbox)
         if (
-            not row["silenced"]
+            changed_ms <= judged_ms
+            and not row["silenced"]
             and not is_told_of
             and webhook_id(alert_id, row["status"], changed_ms) not in ids
         ):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from schemas.durations import DAY_MS, MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS, WEEK_MS
 from streams.engine.alerts.controls import Controls
 from streams.engine.reference_log import ReferenceView, Standing
 
-#: Minutes of so much of the log are read at once, for budgets.
-_MINUTES_AT_ONCE_MS: Final = 7 * DAY_MS
+
 #: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
 _ROWS_AT_ONCE: Final = 200_000
 
@@ -75,5 +74,5 @@ def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[Judg
 
 def weeks_of(span: JudgedSpan) -> Iterator[JudgedSpan]:
     """Yield the span in parts of a week at most."""
-    for since_ms in range(span.since_ms, span.until_ms, _MINUTES_AT_ONCE_MS):
-        yield JudgedSpan(since_ms, min(since_ms + _MINUTES_AT_ONCE_MS, span.until_ms))
+    for since_ms in range(span.since_ms, span.until_ms, WEEK_MS):
+        yield JudgedSpan(since_ms, min(since_ms + WEEK_MS, span.until_ms))

@@ -9,7 +9,6 @@ from schemas.durations import DAY_MS, MINUTE_MS, WEEK_MS
 from streams.engine.alerts.controls import Controls
 from streams.engine.reference_log import ReferenceView, Standing
 
-
 #: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
 _ROWS_AT_ONCE: Final = 200_000
 

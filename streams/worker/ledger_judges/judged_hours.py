@@ -15,7 +15,7 @@ from streams.threads import Threads
 from streams.worker.ledger_judges.control_spans import JudgedSpan
 from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
-from streams.worker.ledger_judges.own_rules_judge import Ask, OwnRulesJudge
+from streams.worker.ledger_judges.own_rules_judge import OwnRulesJudge
 from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
@@ -26,11 +26,16 @@ class HourlyJudge:
     """Call `judge` and `judge_own` with spans in order."""
 
     def __init__(
-        self, store: Store, known_alerts: KnownAlerts, view: ReferenceView, ask: Ask, threads: Threads
+        self,
+        store: Store,
+        known_alerts: KnownAlerts,
+        own: OwnRulesJudge,
+        view: ReferenceView,
+        threads: Threads,
     ) -> None:
-        """`view`: prices and controls by log time, at the beginning of the log; `ask` runs rules by SQL; `threads` reads the store."""
+        """`own`: of rules by SQL; `view`: prices by log time, at the beginning of the log; `threads` read the store."""
         self.fleet = FleetJudge(store, known_alerts)
-        self.own = OwnRulesJudge(store, known_alerts, ask)
+        self.own = own
         self._jumps = PriceJumps(view)
         self._prices = KnownPrices(view.again())
         self._threads = threads

@@ -25,7 +25,7 @@ from streams.worker.ledger_judges.control_spans import ControlSpans, parts_of, w
 from streams.worker.ledger_judges.judged_hours import HourlyJudge, JudgedHours
 from streams.worker.ledger_judges.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_judges.known_log import KnownLog
-from streams.worker.ledger_judges.own_rules_judge import Ask, ConfinedQueries
+from streams.worker.ledger_judges.own_rules_judge import Ask, ConfinedQueries, OwnRulesJudge
 from streams.worker.ledger_judges.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_judges.rule_rows import RuleRows, RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
@@ -55,7 +55,8 @@ class _Duty:
         self.reader = LedgerReader(store, late_ms)
         self.known_alerts = KnownAlerts(store)
         self.judge = BudgetJudge(self.reader, self.known_alerts)
-        self.hourly = HourlyJudge(store, self.known_alerts, view.again(), ask, threads)
+        own = OwnRulesJudge(store, self.known_alerts, ask)
+        self.hourly = HourlyJudge(store, self.known_alerts, own, view.again(), threads)
         self.hours = JudgedHours(store)
         self.spans = ControlSpans(view)
         self.hour_spans = ControlSpans(view.again())

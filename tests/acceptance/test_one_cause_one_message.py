@@ -13,14 +13,8 @@ from loadtest.labelled.judging import judged
 T0_MS = 1_780_300_800_000  # 2026-06-01 08:00:00 UTC
 MINUTE_MS = 60_000
 Event = tuple[int, str, dict[str, Any]]
-PRICE = {
-    "sku": "h100",
-    "component": "gpu",
-    "usd": "2.49",
-    "per": "gpu_hour",
-    "gpu_type": "H100",
-    "effective_ms": 0,
-}
+PER_GPU_HOUR = {"component": "gpu", "per": "gpu_hour", "effective_ms": 0}
+PRICE = {"sku": "h100", "gpu_type": "H100", "usd": "2.49", **PER_GPU_HOUR}
 
 
 class Story:
@@ -487,6 +481,7 @@ def test_a_source_that_dies_is_one_message_on_however_many_pools(
     tmp_path: Path, sources: list[str], incidents: dict[str, int]
 ) -> None:
     story = Story()
+    story.put("prices", 0, **PRICE | {"sku": "a100", "gpu_type": "A100", "usd": "1.29"})
     pools = [("c1", "A100"), ("c1", "H100"), ("c2", "H100")]
     for number in range(12):
         name, source = f"job-{'abcdefghijkl'[number]}", sources[number // 3 % len(sources)]
@@ -495,6 +490,6 @@ def test_a_source_that_dies_is_one_message_on_however_many_pools(
         for minute in range(1, 120, 2):
             story.put("jobs", minute, job_id=name, type="heartbeat", source=source)
     story.put("jobs", 200, job_id="other", type="queued")
-    assert sorted(story.told(tmp_path)) == [("incident", name, 131) for name in sorted(incidents)]
+    assert sorted(story.told(tmp_path)) == [("incident", name, 130) for name in sorted(incidents)]
     jobs = {each.subject: each.summary for each in story.alerts if each.rule == "incident"}
     assert all(jobs[name].startswith(f"{count} jobs at ") for name, count in incidents.items())

@@ -248,10 +248,11 @@ def _plain_attempts(job: PlainJob) -> Iterator[PlainAttempt]:
         if began_ms is not None:
             ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
             reason = (attempt.own_end or {}).get("reason") or ""
-            lost = sum(each.lost for each in job.hours if each.attempt == attempt.number)
+            hours = [each for each in job.hours if each.attempt == attempt.number]
             yield PlainAttempt(
-                job.job_id, began_ms, FOREVER if ended_ms is None else ended_ms, attempt.state(), reason, lost
-            )
+                job.job_id, began_ms, FOREVER if ended_ms is None else ended_ms, attempt.state(), reason,
+                sum(each.lost for each in hours), sum(each.cost for each in hours),
+            )  # fmt: skip
 
 
 def _span(attempts: Sequence[PlainAttempt], at_ms: int) -> PlainSpan | None:
@@ -282,23 +283,62 @@ def _tick(at_ms: int) -> int:
 
 
 def _retry_loops(job: PlainJob) -> Iterator[tuple[int, int]]:
-    """For an hour after an end, or until the job is done: 3 failures within an hour, 2 that lost $25 without traffic, or 6 preemptions.
+    """When an alert of `retry_loop` fires: for an hour after an end, for longer in a slow loop, or until the job is done.
 
-    Slow loops are left out: no job here loses $100/h.
+    Three failures within an hour, two that lost $25 without traffic, or six preemptions; or two failures in a row, hours apart.
     """
-    ends: list[tuple[int, bool, int]] = []
-    for attempt in job.attempts:
+    ends: list[tuple[int, bool, int, int]] = []
+    for place, attempt in enumerate(job.attempts):
         ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
         if ended_ms is not None and attempt.state() in BROKEN:
-            ends.append((ended_ms, attempt.state() == "preempted", job.lost.get(attempt.number, 0)))
+            since_ms = min((begin for begin, _ in attempt.lost(has_lower=place > 0)), default=ended_ms)
+            lost = job.lost.get(attempt.number, 0)
+            ends.append((ended_ms, attempt.state() == "preempted", lost, since_ms))
     done_ms = job.ended_ms if job.attempts[-1].state() in ("completed", "cancelled") else None
-    for ended_ms, preempted, _ in ends:
+    for ended_ms, preempted, _, _ in ends:
         alike = [each for each in ends if each[1] == preempted and 0 <= ended_ms - each[0] < HOUR_MS]
-        dear = len(alike) >= 2 and sum(lost for *_, lost in alike) >= 25 * USD
+        dear = len(alike) >= 2 and sum(lost for _, _, lost, _ in alike) >= 25 * USD
         if len(alike) >= 6 if preempted else len(alike) >= 3 or dear:
             over_ms = min(ended_ms + HOUR_MS, done_ms or ended_ms + HOUR_MS)
             if ended_ms < over_ms:
                 yield ended_ms, over_ms
+    for (first_ms, _, lost, since_ms), (ended_ms, _, more, begin_ms) in pairwise(
+        sorted(each for each in ends if not each[1])
+    ):
+        between_ms = ended_ms - first_ms
+        if HOUR_MS <= between_ms < 12 * HOUR_MS and _is_slow(
+            job, min(since_ms, begin_ms), ended_ms, lost + more
+        ):
+            # "It clears when half as long again as between them has passed without another failure"
+            over_ms = min(ended_ms + 3 * between_ms // 2, done_ms or FOREVER)
+            if ended_ms < over_ms:
+                yield ended_ms, over_ms
+
+
+def _is_slow(job: PlainJob, since_ms: int, ended_ms: int, lost: int) -> bool:
+    """Whether $100 or more were lost per hour since that work began, and at least half of what the job paid meanwhile."""
+    span_ms = max(ended_ms - since_ms, 15 * MINUTE_MS)
+    return lost * HOUR_MS >= 100 * USD * span_ms and 2 * lost >= _paid_between(job, since_ms, ended_ms)
+
+
+def _paid_between(job: PlainJob, begin_ms: int, end_ms: int) -> Fraction:
+    """What it paid without traffic; of a minute that is cut, by the time in it that was paid."""
+    paid = [
+        (segment.start_ms, segment.end_ms)
+        for attempt in job.attempts
+        for segment in attempt.segments(end_ms + MINUTE_MS)
+    ]
+
+    def paid_ms(from_ms: int, until_ms: int) -> int:
+        return sum(max(0, min(until_ms, end) - max(from_ms, start)) for start, end in paid)
+
+    found = Fraction(0)
+    for minute in range(begin_ms // MINUTE_MS, -(-end_ms // MINUTE_MS)):
+        from_ms, until_ms = minute * MINUTE_MS, (minute + 1) * MINUTE_MS
+        inside_ms = paid_ms(max(from_ms, begin_ms), min(until_ms, end_ms))
+        if inside_ms:
+            found += Fraction(job.minutes.get(minute, 0) * inside_ms, paid_ms(from_ms, until_ms))
+    return found
 
 
 def _lost_before(job: PlainJob, end_ms: int, loops: Sequence[tuple[int, int]] = ()) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
@@ -179,7 +180,7 @@ def test_a_message_by_another_clock_than_the_log_s_is_no_delay(data: Path) -> No
     """A demo's log is a month old, and its messages are sent today."""
     found = of_store(data)
     late_ms = found.as_of_ms + 30 * DAY_MS
-    moved = [{**row, "time_ms": late_ms} for row in found.deliveries]
+    moved: list[Mapping[str, Any]] = [{**row, "time_ms": late_ms} for row in found.deliveries]
     shown = markdown_of(dataclasses.replace(found, deliveries=moved))
     assert f"`https://hooks.example.com:443` at {instant(late_ms)}, by the wall clock" in shown
     assert "30 d" not in shown

@@ -7,18 +7,23 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from schemas.events import Component, ControlEvent, PriceEvent
+from schemas.tables import BOOKS
 from schemas.units import Per
 from sinks.clickhouse import ClickHouseStore
+from streams.clock import ManualClock
 from streams.engine.alerts.alert import Alert
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.replay.replayed_judge import LogJudge
+from streams.worker.ledger_judges.live_judge import LedgerRules
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
+from streams.worker.shards.ports import NoAlertSink
 from streams.worker.shards.versions import VersionClock
 from tests.property.ledger_stories import CENT_NANO, LENGTH, T0, Story
+from tests.sinks.rows import rows
 from tests.sinks.stores import empty
 from tests.worker.fakes import CountingShard, State, as_shard
-from tests.worker.ledger_lab import MINUTE_MS
+from tests.worker.ledger_lab import MINUTE_MS, at
 
 END_MS = T0 + LENGTH * MINUTE_MS
 
@@ -95,3 +100,33 @@ async def judged(store: ClickHouseStore, story: Story, cuts: Sequence[int]) -> l
         judge = LogJudge(store, reference.view())
         found += await judge.judge(owner_of_shard_0(number), T0 + minute * MINUTE_MS)
     return found
+
+
+class _Told(NoAlertSink):
+    """What is offered: a new owner offers again what it finds."""
+
+    def __init__(self) -> None:
+        self.changes: dict[tuple[str, str, int], Alert] = {}
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        for alert in alerts:
+            self.changes.setdefault((alert.alert_id, alert.status, alert.changed_ms), alert)
+
+
+async def looked(store: ClickHouseStore, story: Story, looks: Sequence[tuple[int, bool]]) -> list[Alert]:
+    """All changes that workers offer who look at the log's tables at these minutes; at those with True there is a new owner."""
+    empty(store.target)
+    reference, told, clock = Chronicle().part(records_of(story)), _Told(), ManualClock(T0)
+    owner, rules = owner_of_shard_0(), None
+    for number, (minute, is_taken_over) in enumerate(sorted({*looks, (LENGTH, False)}), 1):
+        story.until(minute).store(store, number)
+        accrued = at(T0 + minute * MINUTE_MS)
+        books = {"topic": "jobs", "partition": 0, "shard": 0, "time": accrued, "read_to": accrued}
+        store.insert(BOOKS, rows(BOOKS, {**books, "version": number}), f"books:{number}")
+        clock.advance(T0 + minute * MINUTE_MS - clock.now_ms())
+        if rules is None or is_taken_over:
+            owner = owner_of_shard_0(number)
+            rules = LedgerRules(store, lambda: owner, lambda: True, reference, told, clock)  # noqa: B023  # of this life
+        await rules.step()
+        await rules.issue_receipts()
+    return [*told.changes.values()]

@@ -311,6 +311,7 @@ class Worker:
             links=links_of(self._settings),
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
             messages=self._request_messages(worker),
+            begun_ms=lambda: worker.shard_manager.begun_ms,
         )
         self._watch = StatusCollector(
             worker.shard_manager,

@@ -138,6 +138,12 @@ class ShardManager:
                     },
                 )
 
+    @property
+    def begun_ms(self) -> int | None:
+        """The log time of the first record of the shards that nobody has read before; None: there are none, or no records."""
+        begun = (owned.align.begun_ms for owned in self.owned.values())
+        return min((begun_ms for begun_ms in begun if begun_ms is not None), default=None)
+
     def _is_generation(self, generation: int) -> bool:
         return generation == self._generation and self.fault is None
 

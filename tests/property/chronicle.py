@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.tables import BOOKS
@@ -25,6 +26,7 @@ from tests.sinks.stores import empty
 from tests.worker.fakes import CountingShard, State, as_shard
 from tests.worker.ledger_lab import MINUTE_MS, at
 
+_T = TypeVar("_T")
 END_MS = T0 + LENGTH * MINUTE_MS
 
 
@@ -113,11 +115,15 @@ class _Told(NoAlertSink):
             self.changes.setdefault((alert.alert_id, alert.status, alert.changed_ms), alert)
 
 
+def _same(value: _T) -> _T:
+    return value
+
+
 async def looked(store: ClickHouseStore, story: Story, looks: Sequence[tuple[int, bool]]) -> list[Alert]:
     """All changes that workers offer who look at the log's tables at these minutes; at those with True there is a new owner."""
     empty(store.target)
     reference, told, clock = Chronicle().part(records_of(story)), _Told(), ManualClock(T0)
-    owner, rules = owner_of_shard_0(), None
+    rules: LedgerRules | None = None
     for number, (minute, is_taken_over) in enumerate(sorted({*looks, (LENGTH, False)}), 1):
         story.until(minute).store(store, number)
         accrued = at(T0 + minute * MINUTE_MS)
@@ -125,8 +131,17 @@ async def looked(store: ClickHouseStore, story: Story, looks: Sequence[tuple[int
         store.insert(BOOKS, rows(BOOKS, {**books, "version": number}), f"books:{number}")
         clock.advance(T0 + minute * MINUTE_MS - clock.now_ms())
         if rules is None or is_taken_over:
+            begun_ms = T0 if rules is None else None  # only the first one reads the log from its first record
             owner = owner_of_shard_0(number)
-            rules = LedgerRules(store, lambda: owner, lambda: True, reference, told, clock)  # noqa: B023  # of this life
+            rules = LedgerRules(
+                store,
+                partial(_same, owner),
+                lambda: True,
+                reference,
+                told,
+                clock,
+                begun_ms=partial(_same, begun_ms),
+            )
         await rules.step()
         await rules.issue_receipts()
     return [*told.changes.values()]

@@ -49,9 +49,9 @@ def hour_differences(
         yield f"hours {hours} were judged until {judged_ms}"
     rows = [with_ms(row) for row in shelf.rows(ALERTS)]
     costs = costs_of(tables, log.said)
-    # Hours before the log are of what comes late: some of it after the first look.
+    # Hours before the log are of what comes late.
     paid = (*(each.hour_ms for each in costs.hours), *(each.hour_ms for each in costs.nodes))
-    inside = (hour_ms for hour_ms in paid if hour_ms >= EPOCH_MS - HOUR_MS)
+    inside = (hour_ms for hour_ms in paid if hour_ms >= EPOCH_MS)
     if hours and hours[0] > (first_ms := min(inside, default=hours[0]) + HOUR_MS):
         yield f"hours were judged from {hours[0]} on, want {first_ms}"
     for at_ms in hours:

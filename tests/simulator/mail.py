@@ -150,6 +150,7 @@ def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable
             worker.store, writer, SlowSender(worker, mailbox), actions, clock, lambda: 1.0
         ),
         known_log=Probed(worker, clock),
+        begun_ms=lambda: manager.begun_ms,
     )
     judge.mailbox = mailbox
     return judge

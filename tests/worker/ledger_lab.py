@@ -145,6 +145,7 @@ class Life:
         sender: Sender | None = None,
         signed_by: Clock | None = None,
         known_log: Callable[[], KnownLog] | None = None,
+        begun_ms: int | None = None,
         is_confirmed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.clock = clock
@@ -168,6 +169,7 @@ class Life:
             clock,
             None if actions is None else self._requester(store, actions, sender or ScriptedSender()),
             known_log=known_log,
+            begun_ms=lambda: begun_ms,
         )
         self.office.notifier.resume([0])
 

@@ -151,7 +151,7 @@ def test_the_first_owner_of_all_judges_from_the_first_hour_however_much_it_finds
             ledger.job("one", team="vision", owner="ada")
             ledger.minutes("one", T0, [10] * 60 + [5] * 60 + [10] * 60 + [5] * 5_800)
         budget = ("budget", "b", {"team": "vision", "usd": 10, "per": "day"})
-        life = Life(store, ManualClock(T0), LIMIT, budget)
+        life = Life(store, ManualClock(T0), LIMIT, budget, begun_ms=T0)
         for minute in minutes:
             await look(life, ledger, minute, minute)
         assert told(store, "team_burn") == [("team_burn", 60, 120), ("team_burn", 180, 240)]
@@ -161,18 +161,19 @@ def test_the_first_owner_of_all_judges_from_the_first_hour_however_much_it_finds
     run(scenario())
 
 
-def test_the_first_hour_is_that_of_a_shard_that_is_still_read(store: ClickHouseStore) -> None:
+@pytest.mark.parametrize(("begun_ms", "at"), [(T0 + 70 * MINUTE_MS, 120), (None, 180)])
+def test_what_came_before_the_log_is_not_judged(
+    store: ClickHouseStore, begun_ms: int | None, at: int
+) -> None:
+    """A collector tells at first of what began days before, and later how it ended; without a beginning the last hour is judged."""
+
     async def scenario() -> None:
         ledger = Ledger(store)
-        ledger.job("one", team="vision", owner="ada")
-        ledger.minutes("one", T0, [5] * 190)
-        ledger.job("two", shard=1, team="vision", owner="ada", started_ms=T0 - 2 * HOUR_MS)
-        life = Life(store, ManualClock(T0), LIMIT)
-        await look(life, ledger, 130, 130, -90)  # nothing of the second shard is paid yet
-        assert told(store, "team_burn") == []
-        ledger.minutes("two", T0 - 2 * HOUR_MS, [10] * 60 + [4] * 250, shard=1)
-        await look(life, ledger, 190, 190, 190)
-        assert told(store, "team_burn") == [("team_burn", -60, 0), ("team_burn", 60, None)]
+        ledger.job("one", team="vision", owner="ada", started_ms=T0 - 30 * HOUR_MS)
+        ledger.minutes("one", T0 - 30 * HOUR_MS, [10] * 2_000)
+        life = Life(store, ManualClock(T0), LIMIT, begun_ms=begun_ms)
+        await look(life, ledger, 185, 185)
+        assert told(store, "team_burn") == [("team_burn", at, None)]
 
     run(scenario())
 
@@ -181,7 +182,7 @@ def test_what_waits_while_nothing_is_paid_does_not_lag(store: ClickHouseStore) -
     async def scenario() -> None:
         ledger = Ledger(store)
         ledger.job("one", team="vision", owner="ada")
-        life = Life(store, ManualClock(T0))
+        life = Life(store, ManualClock(T0), begun_ms=T0)
         for minute in (5, 61, 300):
             await look(life, ledger, minute, minute)
             assert life.rules.lag_ms() == 0

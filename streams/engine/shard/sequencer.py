@@ -63,6 +63,8 @@ class Sequencer:
     def __init__(self, next_offsets: Mapping[str, int], tick_ms: int | None = None) -> None:
         #: The next tick to judge; None until the first record is known.
         self.tick_ms = tick_ms
+        #: The log time of the first record, if the shard was begun here: nobody has read any before.
+        self.begun_ms: int | None = None
         self._waiting: dict[str, deque[_WaitingBatch]] = {topic: deque() for topic in _TOPICS}
         self._end = dict(next_offsets)
         self._log_ms: dict[str, int] = {}
@@ -134,6 +136,7 @@ class Sequencer:
         for topic in _TOPICS:
             if self.head_ms(topic) is None and horizon(topic, self.next_offset(topic)) < start_ms:
                 return False
+        self.begun_ms = start_ms
         self.tick_ms = -(-start_ms // TICK_MS) * TICK_MS
         return True
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import ref
 
-from schemas.durations import DAY_MS, MINUTE_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
@@ -62,38 +62,31 @@ class _Duty:
         self.hour_spans = ControlSpans(view.again())
         self.began_ms = began_ms
         self.judged_ms: int | None = None
-        self._known_first_ms: int | None = None
 
-    def minutes_since_ms(self, accrued: Accrued) -> int:
+    def minutes_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
         """The minute after which budgets are judged: where they or a former owner stopped, else where the log begins; blocks.
 
         At the first look the last minute is judged again at least, for what actions are asked for.
         """
-        last_ms = accrued.until_ms - MINUTE_MS
-        first_ms = self._first_ms(accrued)
-        first_ms = last_ms if first_ms is None else min(first_ms, last_ms)
         if self.judged_ms is not None:
-            return max(self.judged_ms, first_ms)  # nothing is used before the first hour that is paid
+            return self.judged_ms
+        last_ms = accrued.until_ms - MINUTE_MS
         stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
-        return min(max(stopped, default=first_ms), last_ms)
+        return min(max(stopped, default=last_ms if begun_ms is None else begun_ms), last_ms)
 
-    def hours_since_ms(self, accrued: Accrued) -> int | None:
-        """The minute after which rules by the hour are judged; None: nothing was paid yet; blocks."""
+    def hours_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
+        """The minute after which rules by the hour are judged: as for budgets, or in the last hour; blocks.
+
+        Of earlier hours nobody knows what comes late: a collector may tell of jobs that began days before the log.
+        """
         if self.hours.judged_ms is not None:
             return self.hours.judged_ms
         stopped_ms = self.hours.stopped_ms()
-        return self._first_ms(accrued) if stopped_ms is None else stopped_ms
-
-    def _first_ms(self, accrued: Accrued) -> int | None:
-        """The first hour that is paid; None: none is."""
-        if self._known_first_ms is not None:
-            return self._known_first_ms
-        first_ms = self.reader.first_ms()
-        if (
-            first_ms is not None and first_ms <= accrued.complete_ms
-        ):  # else a shard may yet store an earlier one
-            self._known_first_ms = first_ms
-        return first_ms
+        if stopped_ms is not None:
+            return stopped_ms
+        if begun_ms is None or begun_ms > accrued.complete_ms:  # another shard began before
+            return accrued.complete_ms - HOUR_MS
+        return begun_ms
 
     def rows_by_day(self, since_ms: int, until_ms: int) -> list[tuple[int, int]]:
         """How many rows the days between have, for a span that may have to be judged in parts; blocks."""
@@ -143,6 +136,7 @@ class LedgerRules:
         links: Links = NO_LINKS,
         known_log: Callable[[], KnownLog] | None = None,
         messages: RequestMessages | None = None,
+        begun_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -158,6 +152,7 @@ class LedgerRules:
             links: What the links of receipts begin with.
             known_log: Where the log of all shards ends; None: nobody can say.
             messages: Sends what waits for a second person; None: nobody gets a message.
+            begun_ms: The log time of the first record, if this worker is the first one that reads it; None: it is not.
         """
         self._store = store
         self._owner = owner
@@ -167,6 +162,7 @@ class LedgerRules:
         self._late_ms = late_ms
         self._known_log = known_log
         self._messages = messages
+        self._first_record_ms = begun_ms
         self._threads = Threads("ledger-rules")
         self._writer = RuleRowWriter(store, is_member)
         self._queries = ConfinedQueries(store)
@@ -208,6 +204,11 @@ class LedgerRules:
                     group.create_task(self.requester.run(self._owner))
         finally:
             self._queries.close()
+
+    def _begun_ms(self) -> int | None:
+        """The hour in which the log begins, if that is known."""
+        begun_ms = self._first_record_ms()
+        return None if begun_ms is None else begun_ms // HOUR_MS * HOUR_MS
 
     async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -286,7 +287,7 @@ class LedgerRules:
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
-        since_ms = await self._threads.run(duty.minutes_since_ms, accrued)
+        since_ms = await self._threads.run(duty.minutes_since_ms, accrued, self._begun_ms())
         for controls, span in duty.spans.spans(since_ms, accrued.until_ms):
             for week in weeks_of(span):
                 changes = await self._threads.run(duty.judge.judge, controls, Minutes(*week))
@@ -305,7 +306,7 @@ class LedgerRules:
         return changes
 
     async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
-        """Judge what sources say while nothing was ever paid: then they may understand nothing of what they read."""
+        """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
         until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
         controls = duty.hour_spans.at(until_ms)
         judge = duty.hourly.fleet.judge_sources
@@ -314,12 +315,9 @@ class LedgerRules:
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
-        since_ms = await self._threads.run(duty.hours_since_ms, accrued)
-        if since_ms is None:
-            duty.began_ms = max(duty.began_ms, accrued.complete_ms)  # so far there is nothing to judge
-            await self._judge_sources(duty, owner)
-        if since_ms is None or accrued.complete_ms < since_ms:
-            return
+        if not accrued.complete_ms:
+            return  # a shard is still to be read for the first time
+        since_ms = await self._threads.run(duty.hours_since_ms, accrued, self._begun_ms())
         duty.hours.judged_ms = since_ms
         # Where the first owner of all begins, too: hours before its own first look may be judged by the next one.
         await self._threads.run(duty.hours.keep, self._writer, owner)

@@ -66,13 +66,14 @@ class _Duty:
     def minutes_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
         """The minute after which budgets are judged: where they or a former owner stopped, else where the log begins; blocks.
 
-        At the first look the last minute is judged again at least, for what actions are asked for.
+        At the first look the last minute is judged again at least, for what actions are asked for; the last hour, if nobody
+        knows where the log begins.
         """
         if self.judged_ms is not None:
             return self.judged_ms
-        last_ms = accrued.until_ms - MINUTE_MS
+        begin_ms = accrued.until_ms - HOUR_MS if begun_ms is None else begun_ms
         stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
-        return min(max(stopped, default=last_ms if begun_ms is None else begun_ms), last_ms)
+        return min(max(stopped, default=begin_ms), accrued.until_ms - MINUTE_MS)
 
     def hours_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
         """The minute after which rules by the hour are judged: as for budgets, or in the last hour; blocks.

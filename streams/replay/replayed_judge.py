@@ -18,7 +18,7 @@ from streams.engine.rules.budget_used import BUDGET_USED
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges, read_from_ms
-from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan, parts_of, weeks_of
+from streams.worker.ledger_judges.control_spans import ControlSpans, parts_of, weeks_of
 from streams.worker.ledger_judges.judged_hours import HourlyJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, FailedRule, Heard, OwnRulesJudge
@@ -88,7 +88,7 @@ class LogJudge:
         await self._threads.run(self._store.meta.put, JUDGED_KEY, str(end_ms))
         return found
 
-    async def _judge_part(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+    async def _judge_part(self, owner: OwnedShard, controls: Controls, part: Minutes) -> list[Alert]:
         found = await self._judge_budgets(owner, controls, part)
         alerts = await self._hours.judge(controls, part)
         await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
@@ -99,14 +99,14 @@ class LogJudge:
             found += await self._issue_receipts(owner, controls, span)
         return found
 
-    async def _judge_budgets(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+    async def _judge_budgets(self, owner: OwnedShard, controls: Controls, part: Minutes) -> list[Alert]:
         found: list[Alert] = []
         if not controls.budgets and not await self._threads.run(
             self._has_budgets, read_from_ms(part.since_ms)
         ):
             return found
         for span in weeks_of(part):
-            changes = await self._threads.run(self._budgets.judge, controls, Minutes(*span))
+            changes = await self._threads.run(self._budgets.judge, controls, span)
             await self._store_changes(owner, changes)
             found += changes.alerts
         return found
@@ -121,7 +121,7 @@ class LogJudge:
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
         self._memory.stored(changes.alerts)
 
-    async def _issue_receipts(self, owner: OwnedShard, controls: Controls, span: JudgedSpan) -> list[Alert]:
+    async def _issue_receipts(self, owner: OwnedShard, controls: Controls, span: Minutes) -> list[Alert]:
         found, accrued = list[Alert](), Accrued(span.until_ms, span.until_ms)
         from_ms = max(span.since_ms - DAY_MS, 0)
         while issued := await self._issuer.issue(owner, controls.receipts, accrued, from_ms):

@@ -13,10 +13,11 @@ import pytest
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOBS, NODE_HOURS
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import FIRING
+from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog
 from streams.replay.replayed_judge import LogJudge
 from streams.worker.ledger_judges import control_spans
-from streams.worker.ledger_judges.control_spans import JudgedSpan, parts_of
+from streams.worker.ledger_judges.control_spans import parts_of
 from tests.property.chronicle import owner_of_shard_0
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty
@@ -136,7 +137,7 @@ def test_a_log_has_the_same_alerts_in_whatever_parts_its_days_are_read(
 def test_parts_are_whole_days_of_so_many_rows_and_nothing_is_left_out() -> None:
     day = control_spans._ROWS_AT_ONCE // 3
     days = [(BEGIN_MS + n * DAY_MS, day) for n in range(10)] + [(BEGIN_MS + 400 * DAY_MS, 10 * day)]
-    span = JudgedSpan(BEGIN_MS + HOUR_MS, BEGIN_MS + 500 * DAY_MS)
+    span = Minutes(BEGIN_MS + HOUR_MS, BEGIN_MS + 500 * DAY_MS)
     parts = list(parts_of(span, days))
     assert [each.since_ms for each in parts[1:]] == [each.until_ms for each in parts[:-1]]
     assert (parts[0].since_ms, parts[-1].until_ms) == span
@@ -145,5 +146,5 @@ def test_parts_are_whole_days_of_so_many_rows_and_nothing_is_left_out() -> None:
 
 
 def test_days_without_rows_are_one_part() -> None:
-    span = JudgedSpan(BEGIN_MS, BEGIN_MS + 3_650 * DAY_MS)
+    span = Minutes(BEGIN_MS, BEGIN_MS + 3_650 * DAY_MS)
     assert list(parts_of(span, [])) == [span]

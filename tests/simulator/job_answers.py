@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.durations import DAY_MS, NEVER_MS
-from schemas.reserved import is_canary_job
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
 from schemas.units import COMPONENTS
 from streams.worker.ledger_judges.run_sql import ABOUT_COLUMNS
@@ -119,15 +118,6 @@ def loops(shelf: Shelf, bound: Bound) -> Iterator[Row]:
             over_ms = NEVER_MS if resolved is None else resolved
             row = {"alert_id": alert_id, "rule": rule, "job_id": job_id}
             yield {**row, "began_ms": began_ms, "over_ms": over_ms}
-
-
-def first_hour(shelf: Shelf, _: Bound) -> Iterator[Row]:
-    """The first hour in which a job or a node was paid."""
-    hours = [
-        hour_s for job_id, hour_s in read(shelf, JOB_HOURS, "job_id", "hour") if not is_canary_job(job_id)
-    ]
-    hours += [hour_s for hour_s, paid_ms in read(shelf, NODE_HOURS, "hour", "paid_ms") if paid_ms > 0]
-    yield {"hours": len(hours), "first_ms": 1_000 * min(hours, default=0)}
 
 
 def rows_by_day(shelf: Shelf, bound: Bound) -> Iterator[Row]:

@@ -447,7 +447,6 @@ def _statements() -> dict[str, Answerer]:
     found: dict[str, Answerer] = {
         usage_sql.ACCRUED: _accrued,
         usage_sql.JUDGED: _judged,
-        usage_sql.FIRST_HOUR: job_answers.first_hour,
         usage_sql.ROWS_BY_DAY: job_answers.rows_by_day,
         usage_sql.OPEN_SHARDS: _open_shards,
         usage_sql.NEXT_OFFSETS: _next_offsets,

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from schemas.durations import DAY_MS, MINUTE_MS, WEEK_MS
 from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceView, Standing
 
 #: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
 _ROWS_AT_ONCE: Final = 200_000
-
-
-class JudgedSpan(NamedTuple):
-    """Whole minutes (since_ms, until_ms]."""
-
-    since_ms: int
-    until_ms: int
 
 
 class ControlSpans:
@@ -37,7 +31,7 @@ class ControlSpans:
             self._standing, self._controls = standing, Controls.from_events(standing.values())
         return self._controls
 
-    def spans(self, since_ms: int, until_ms: int) -> Iterator[tuple[Controls, JudgedSpan]]:
+    def spans(self, since_ms: int, until_ms: int) -> Iterator[tuple[Controls, Minutes]]:
         """Yield the spans of (since_ms, until_ms], in order.
 
         A whole minute at which a control came is judged twice, before it and after it: the result is the same if the log
@@ -45,17 +39,17 @@ class ControlSpans:
         """
         while True:
             if self._view.has_control_at(since_ms):
-                yield self.at(since_ms), JudgedSpan(since_ms - MINUTE_MS, since_ms)
+                yield self.at(since_ms), Minutes(since_ms - MINUTE_MS, since_ms)
             if since_ms >= until_ms:
                 return
             controls = self.at(since_ms + MINUTE_MS - 1)
             change_ms = self._view.next_control_ms() // MINUTE_MS * MINUTE_MS
             end_ms = min(change_ms, until_ms)
-            yield controls, JudgedSpan(since_ms, end_ms)
+            yield controls, Minutes(since_ms, end_ms)
             since_ms = end_ms
 
 
-def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[JudgedSpan]:
+def parts_of(span: Minutes, days: Sequence[tuple[int, int]]) -> Iterator[Minutes]:
     """Yield the span in parts of whole days that have about as many rows as may be read at once, so that memory is bounded.
 
     `days`: those that have any, and how many; days without rows cost nothing.
@@ -65,13 +59,13 @@ def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[Judg
         if not begin_ms < day_ms + DAY_MS or day_ms >= span.until_ms:
             continue
         if rows and rows + count > _ROWS_AT_ONCE and begin_ms < day_ms:
-            yield JudgedSpan(begin_ms, day_ms)
+            yield Minutes(begin_ms, day_ms)
             begin_ms, rows = day_ms, 0
         rows += count
-    yield JudgedSpan(begin_ms, span.until_ms)
+    yield Minutes(begin_ms, span.until_ms)
 
 
-def weeks_of(span: JudgedSpan) -> Iterator[JudgedSpan]:
+def weeks_of(span: Minutes) -> Iterator[Minutes]:
     """Yield the span in parts of a week at most."""
     for since_ms in range(span.since_ms, span.until_ms, WEEK_MS):
-        yield JudgedSpan(since_ms, min(since_ms + WEEK_MS, span.until_ms))
+        yield Minutes(since_ms, min(since_ms + WEEK_MS, span.until_ms))

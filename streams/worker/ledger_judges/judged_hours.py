@@ -8,11 +8,11 @@ from schemas.durations import HOUR_MS
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceView
 from streams.threads import Threads
-from streams.worker.ledger_judges.control_spans import JudgedSpan
 from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.own_rules_judge import OwnRulesJudge
@@ -40,14 +40,14 @@ class HourlyJudge:
         self._prices = KnownPrices(view.again())
         self._threads = threads
 
-    async def judge(self, controls: Controls, span: JudgedSpan) -> list[Alert]:
+    async def judge(self, controls: Controls, span: Minutes) -> list[Alert]:
         """The changes of the shipped rules, by the prices that were known in the span."""
         jumps = self._jumps.between(controls, *span)
         needs_books = await self._threads.run(self.fleet.lacks_prices, controls, *span)
         books = self._prices.between(*span) if needs_books else []
         return await self._threads.run(self.fleet.judge, controls, *span, jumps, books)
 
-    async def judge_own(self, controls: Controls, span: JudgedSpan) -> list[Alert]:
+    async def judge_own(self, controls: Controls, span: Minutes) -> list[Alert]:
         """The changes of the rules by SQL. Call it once those of the shipped rules are stored: these statements take time."""
         return await self._threads.run(self.fleet.judge_own, self.own, controls, *span)
 

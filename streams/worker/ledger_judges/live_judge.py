@@ -15,7 +15,6 @@ from sinks.port import Store
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert, is_change
 from streams.engine.alerts.receipt_records import ReceiptRecord
-from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
@@ -291,7 +290,7 @@ class LedgerRules:
         since_ms = await self._threads.run(duty.minutes_since_ms, accrued, self._begun_ms())
         for controls, span in duty.spans.spans(since_ms, accrued.until_ms):
             for week in weeks_of(span):
-                changes = await self._threads.run(duty.judge.judge, controls, Minutes(*week))
+                changes = await self._threads.run(duty.judge.judge, controls, week)
                 await self._check(duty, accrued)
                 await self._store_and_tell(_judgement(duty, owner, changes))
                 duty.judged_ms = week.until_ms

@@ -16,5 +16,7 @@ DAY_S: Final = 24 * HOUR_S
 
 #: An instant that never comes, or the end of what is open: sums of it and any length do not overflow int64.
 NEVER_MS: Final = 2**62
+#: The end of what a DateTime of ClickHouse can say, 2106-02-07T06:28:16Z.
+DATETIME_END_MS: Final = 2**32 * SECOND_MS
 #: Before every instant.
 BEGINNING_MS: Final = -NEVER_MS

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
-from schemas.durations import HOUR_MS
+from schemas.durations import DATETIME_END_MS, HOUR_MS
 
 UTC_ZONE: Final = "UTC"
 #: Weeks of the three months of a quarter; empty: months are those of the calendar, from the day of the year's start on.
@@ -27,7 +27,6 @@ BOUNDS_MAX: Final = 10_000
 _YEAR_START: Final = re.compile(r"(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])", re.ASCII)
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_MS: Final = 2**32 * 1000
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
 #: From this day of a month on, a month that begins there is named as the next one.
@@ -229,7 +228,7 @@ def _midnight_ms(zone: str, day: date) -> int:
     """The first whole hour of a day; of a midnight that clocks skip the instant at which they do."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=_zone(zone))
     at_ms = (midnight.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
-    return min(max(-(-at_ms // HOUR_MS) * HOUR_MS, 0), _LAST_MS)
+    return min(max(-(-at_ms // HOUR_MS) * HOUR_MS, 0), DATETIME_END_MS)
 
 
 PLAIN: Final = Calendar()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemas.counting import how_many
+from schemas.durations import DATETIME_END_MS
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, to_json, usd, write
@@ -135,7 +136,7 @@ def _acts(store: Reader, alerts: list[dict[str, Any]], now_ms: int) -> list[dict
     from streams.explain.why.sql import NEWEST_TICK
 
     at_ms = max(now_ms, *(int(str(row["at_ms"])) for row in store.records(NEWEST_TICK)))
-    index = acts.ActIndex(store.records(acts.IN_FORCE, at_ms=acts.ALL_TIME_MS), at_ms)
+    index = acts.ActIndex(store.records(acts.IN_FORCE, at_ms=DATETIME_END_MS), at_ms)
     jobs = acts.jobs_of(alerts) if index.matches_jobs else []
     rows = store.records(acts.DIMENSIONS, jobs=jobs) if jobs else []
     dimensions: dict[str, dict[str, Any]] = {str(row["job_id"]): row for row in rows}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemas.counting import how_many
+from schemas.durations import DATETIME_END_MS
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
@@ -19,7 +20,6 @@ from streams.cli.reading import reader_for
 from streams.engine.rules.rule import IS_FLAG
 from streams.errors import TrainfareError, WrongUseError
 
-_MAX_MS: Final = 2**32 * 1000
 _SHOWN_CHARS: Final = 60
 #: What is left of sums that are none.
 _NOISE: Final = 1e-9
@@ -200,7 +200,7 @@ def _instant(text: str) -> int | None:
             at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         at_ms = -1
-    if not 0 <= at_ms < _MAX_MS:
+    if not 0 <= at_ms < DATETIME_END_MS:
         raise WrongUseError(
             f"--at {visible(text[:_SHOWN_CHARS])}: expected an instant such as 2026-10-01T06:00:10, or ms since 1970"
         )

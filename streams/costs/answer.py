@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from schemas.counting import how_many
-from schemas.durations import HOUR_MS
+from schemas.durations import DATETIME_END_MS, HOUR_MS
 from streams.costs.currency import RATE_COLUMNS, add_converted, rates_steps
 from streams.costs.day_parts import Steps
 from streams.costs.periods import next_ms
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 PREVIOUS: Final = "previous_"
 #: How long a day, week or month of another calendar is: on the days on which clocks change 23 or 25 hours.
 PERIOD_HOURS: Final = "period_hours"
-_LAST_MS: Final = 2**32 * 1000 - HOUR_MS
+_LAST_MS: Final = DATETIME_END_MS - HOUR_MS
 _CHANGES: Final = (f"{PREVIOUS}cost_usd", "change_usd", "change_ratio")
 _ZERO_USD: Final = Decimal("0.000000000")
 

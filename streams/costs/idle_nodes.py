@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from schemas.durations import DAY_MS
+from schemas.durations import DATETIME_END_MS, DAY_MS, HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.calendar import PLAIN, Calendar
 from streams.costs.bursts import BURSTS
@@ -24,7 +24,7 @@ LEVELS: Final = ("team", "cluster", "gpu_type", "node")
 MONEY: Final = (
     "node_cost_usd", "job_cost_usd", "idle_cost_usd", "overcommitted_cost_usd", "unattributed_cost_usd"
 )  # fmt: skip
-ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
+ALWAYS_MS: Final = DATETIME_END_MS - HOUR_MS
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
 SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 #: The day of an hour begins in the span.

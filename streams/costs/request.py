@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from schemas.durations import HOUR_MS
+from schemas.durations import DATETIME_END_MS, HOUR_MS
 from schemas.escaping import visible
 from schemas.events import PRICE_FIELDS
 from streams.calendar import PERS, PLAIN, UTC_ZONE, Calendar
@@ -266,7 +266,7 @@ def instant_of(name: str, text: str, calendar: Calendar = PLAIN) -> int | None:
         raise WrongUseError(
             f"{name}: {_shown(text)} is no date such as 2026-10-01 or 2026-10-01T06:00"
         ) from None
-    if at_ms % HOUR_MS or not 0 <= at_ms < 2**32 * 1000:
+    if at_ms % HOUR_MS or not 0 <= at_ms < DATETIME_END_MS:
         raise WrongUseError(f"{name}: {_shown(text)} is no whole hour (UTC) between 1970 and 2106")
     return at_ms
 

@@ -42,10 +42,6 @@ _FOR_EVER: Final = float("inf")
 _SHOWN: Final = ("kind", "name", "by", "comment", "begins_ms", "until_ms")
 
 
-#: What holds of alerts whatever has been judged since: every record that is stored.
-ALL_TIME_MS: Final = 2**32 * 1_000
-
-
 def covers(control: Mapping[str, Any], at_ms: int) -> bool:
     """Whether a control has an effect at an instant."""
     begins_ms, until_ms = control["begins_ms"], control["until_ms"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from schemas.durations import DATETIME_END_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from streams.engine.alerts.titles import TITLES
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import CLUSTER, RUN, STOOD_TOGETHER_MS, TOGETHER_MS
@@ -57,7 +57,6 @@ PARAMETERS: Final = (
 _CURSOR: Final = re.compile(r"(\d{1,15})-(.{1,200})", re.ASCII | re.DOTALL)
 _AGO: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _UNITS_MS: Final = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
-_INSTANT_MAX_MS: Final = 2**32 * 1_000
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class AlertsAsked:
     text: str = ""
     part_of: str = ""
     from_ms: int = 0
-    to_ms: int = _INSTANT_MAX_MS
+    to_ms: int = DATETIME_END_MS
     folded: bool = False
     order: str = "changed"
     before: str = ""
@@ -122,7 +121,7 @@ ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
 
     def _place(self) -> dict[str, object]:
         if not self.before:
-            return {"before_ms": _INSTANT_MAX_MS, "before_id": ""}
+            return {"before_ms": DATETIME_END_MS, "before_id": ""}
         found = _CURSOR.fullmatch(self.before)
         if found is None:
             raise WrongUseError(
@@ -177,7 +176,7 @@ def alerts_asked(given: Mapping[str, str], limit: int = 100) -> AlertsAsked:
     asked = AlertsAsked(
         **{name: given.get(name, "") for name in ("status", "severity", "message", "before", *_TEXTS)},
         from_ms=_instant("from_ms", given.get("from_ms"), 0),
-        to_ms=_instant("to_ms", given.get("to_ms"), _INSTANT_MAX_MS),
+        to_ms=_instant("to_ms", given.get("to_ms"), DATETIME_END_MS),
         folded=given.get("folded") == "1",
         order=given.get("order") or "changed",
         limit=limit,
@@ -220,7 +219,7 @@ def _named(sql: str, values: Mapping[str, object]) -> dict[str, object]:
 def _instant(name: str, given: str | None, otherwise: int) -> int:
     if not given:
         return otherwise
-    if not given.isascii() or not given.isdecimal() or int(given[:16]) > _INSTANT_MAX_MS:
+    if not given.isascii() or not given.isdecimal() or int(given[:16]) > DATETIME_END_MS:
         raise WrongUseError(f"{name}: got {given[:80]!r}, expected milliseconds since 1970")
     return int(given)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from aiohttp import web
 
+from schemas.durations import DATETIME_END_MS
 from streams.web.errors import ApiError
 
 T = TypeVar("T")
 #: What the times of ClickHouse hold.
-_INSTANT_MAX_MS: Final = 2**32 * 1_000
 
 
 def known(job_id: str, found: T | None) -> T:
@@ -72,6 +72,6 @@ def instant(name: str, given: str | None) -> int | None:
     """
     if given is None:
         return None
-    if not given.isascii() or not given.isdecimal() or int(given[:16]) >= _INSTANT_MAX_MS:
+    if not given.isascii() or not given.isdecimal() or int(given[:16]) >= DATETIME_END_MS:
         raise ApiError(400, f"{name}: got {given!r}, expected milliseconds since 1970")
     return int(given)

@@ -28,9 +28,9 @@ COLLECTED = $(BIN)/python -m pytest --collect-only -q -m ""
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
 export TRAINFARE_EXAMPLES ?= 5
 LONG_EXAMPLES ?= 500
-# Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
+# Seeds of the simulator, about half a second of a core each; python -m tests.simulator --seeds A:B runs any.
 export TRAINFARE_SEEDS ?= 12
-LONG_SEEDS ?= 50000
+LONG_SEEDS ?= 2000
 # What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
 export PYTHONDONTWRITEBYTECODE :=
 DEMO_ARGS ?=

@@ -226,18 +226,22 @@ def _fallen(view: IdleView) -> bool:
     quiet = [m for m in sampled if not works or m > works[-1]]
     if not quiet:
         return False
+    # "30 min after its first sample if they did not work yet": of this run of the job
+    ran = max(-(-view.paid_since_ms // MINUTE_MS), view.end - 360)
+    quiet = [m for m in quiet if m >= ran]
+    if not quiet:
+        return False
     begin = quiet[0]
-    before = view.sums(max(begin - 10, view.end - 360), begin)
+    before = view.sums(max(begin - 10, ran), begin)
+    is_start = not any(ran <= m < begin for m in sampled)
     nodes = [
         [row for minute, row in rows.items() if begin <= minute < view.end] for rows in view.used.values()
     ]
     return (
-        view.end - begin >= view.limits["fallen_minutes"]
+        view.end - begin >= view.limits["start_minutes" if is_start else "fallen_minutes"]
         and 2 * (view.end - begin) >= 3 * view.longest_phase(begin)
-        and before[0] > 0
-        and 2 * before[1] >= before[0]
-        and (100 * before[1] <= 98 * before[0] or all(minute < begin for minute in waits))
+        and (is_start or (before[0] > 0 and 2 * before[1] >= before[0]))
+        and (is_start or 100 * before[1] <= 98 * before[0] or all(minute < begin for minute in waits))
         and all(50 * sum(row[1] for row in rows) <= sum(row[0] for row in rows) for rows in nodes)
         and view.covered(begin)
-        and view.paid_since_ms <= begin * MINUTE_MS
     )

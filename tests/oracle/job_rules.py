@@ -52,6 +52,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "interactive_minutes": Fraction(120),
         "least_usd": Fraction(5),
         "fallen_minutes": Fraction(12),
+        "start_minutes": Fraction(30),
         "gpu_minutes": Fraction(120),
         "page_usd_per_hour": Fraction(100),
     },

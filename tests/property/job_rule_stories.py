@@ -212,6 +212,11 @@ def falling(rng: random.Random) -> list[Line]:
     purchase = rng.choice(("spot", "on_demand", "on_demand"))
     lines = [job("f", "started", T0, gpu_count=4, purchase=purchase, owner="f", labels=labels)]
     at_ms, every_ms = T0, rng.choice((2 * M, 2 * M, 5 * M))
+    first = random.Random(rng.getstate()[1][2])
+    for _ in range(first.choice((0, 0, 8, 20, 40)) * M // every_ms):  # hangs at first
+        at_ms += every_ms
+        use = dict.fromkeys(("0", "1"), first.choice((0, 0, 0, 0.03)))
+        lines += [gpu("f", at_ms, every_ms, use, node=node, purchase=purchase) for node in ("f1", "f2")]
     spins = random.Random(rng.getstate()[1][1]).choice((None, None, 0.0, 0.015, 0.5))
     for _ in range(rng.choice((1, 2, 2))):
         utils = rng.choice(((0.9, 0.9), (0.9, 0.9), (0.9, 0.9), (0.4, 0.7), (0.9, 0.0)))
@@ -238,6 +243,8 @@ def falling(rng: random.Random) -> list[Line]:
     apart = random.Random(rng.getstate()[1][0])  # the other draws stay as they are
     if apart.random() < 0.5:
         limits["gpu_minutes"] = apart.choice((10, 15, 30))
+    if apart.random() < 0.7:
+        limits["start_minutes"] = apart.choice((5, 9, 20))
     limits["page_usd_per_hour"] = rng.choice((0, 5, 10, 10, 100))
     said = {"kind": "rule", "name": "idle_gpus", "job_id": "f", "thresholds": limits}
     lines.append(Line("controls", {"source": "r", "id": "idle", "time_ms": T0} | said))

@@ -159,6 +159,22 @@ def _fallen(
     return sorted([*lines, job("other", "queued", T0 + HOUR_MS)], key=time_of)
 
 
+def _hung(job_id: str, work: tuple[float, ...], pause_min: int = 0) -> list[Line]:
+    """64 GPUs that do nothing after the first minutes of a job, if there are any, and the pause after them."""
+    lines = [*PRICES, job(job_id, "started", T0, gpu_count=64, purchase="on_demand")]
+    for minute in range(49):
+        if not len(work) <= minute < len(work) + pause_min:
+            use = dict.fromkeys(map(str, range(64)), work[minute] if minute < len(work) else 0.0)
+            attempt = 1 if minute < len(work) or not pause_min else 2
+            at_ms = T0 + (minute + 1) * 60_000
+            lines.append(gpu(job_id, at_ms, 60_000, use, attempt=attempt, purchase="on_demand"))
+    if pause_min:
+        lines.append(job(job_id, "preempted", T0 + len(work) * 60_000))
+        again = T0 + (len(work) + pause_min) * 60_000
+        lines.append(job(job_id, "started", again, attempt=2, gpu_count=64, purchase="on_demand"))
+    return sorted([*lines, job("other", "queued", T0 + HOUR_MS)], key=time_of)
+
+
 def _resting(job_id: str) -> list[Line]:
     """Eight GPUs of which one does nothing any more after 10 min."""
     lines = [*PRICES, job(job_id, "started", T0, gpu_count=8, purchase="on_demand")]
@@ -176,6 +192,8 @@ FALLEN: tuple[tuple[str, float, tuple[float, float], float | None], ...] = (
     ("spot", 0.9, (0.021, 0.0), None), ("reserved", 0.9, (0.021, 0.021), None),
     ("spot", 0.9, (0.0, 0.0), 1.0), ("spot", 1.0, (0.0, 0.0), 1.0), ("spot", 0.9, (0.0, 0.0), 0.99),
 )  # fmt: skip
+#: What the GPUs do in each of the first minutes, and for how many the job does not run then.
+HUNG: tuple[tuple[tuple[float, ...], int], ...] = (((), 0), ((0.9,) * 8, 4), ((0.03,) * 3, 0))
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +203,7 @@ def idling() -> list[Watching]:
     logs += [_sampled("notebook", 0.0, 2, 0, interactive="true"), _sampled("no", 0.0, 2, 0, interactive="no")]
     logs += [_fallen(f"f{number}", *each) for number, each in enumerate(FALLEN)]
     logs.append(_resting("rests"))
+    logs += [_hung(f"h{number}", *each) for number, each in enumerate(HUNG)]
     found = []
     for lines in logs:
         watching = Watching(in_log_time(lines))
@@ -208,7 +227,7 @@ def idling() -> list[Watching]:
 FIRED = [
     [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
     [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [],
-    [(44, "page")], [], [], [(135, "ticket")],
+    [(44, "page")], [], [], [(135, "ticket")], [(37, "page")], [(48, "page")], [(55, "page")],
 ]  # fmt: skip
 
 
@@ -271,6 +290,7 @@ def test_each_threshold_is_off_by_one_in_some_case() -> None:
         ("interactive_minutes", Fraction(121)),
         ("least_usd", Fraction(6)),
         ("fallen_minutes", Fraction(18)),
+        ("start_minutes", Fraction(24)),
         ("gpu_minutes", Fraction(140)),
         ("page_usd_per_hour", Fraction(120)),
     ],
@@ -397,6 +417,12 @@ def _fallen_though_never_busy(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_idle, "_fallen", thrice_as_busy)
 
 
+def _fallen_before_it_was_begun_again(patch: pytest.MonkeyPatch) -> None:
+    """What it did in an earlier run counts as work of this one."""
+    fallen = plain_idle._fallen
+    patch.setattr(plain_idle, "_fallen", lambda view: fallen(view._replace(paid_since_ms=0)))
+
+
 def _one_that_waits_works(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_idle.IdleView, "waits", lambda _: set())
 
@@ -435,7 +461,7 @@ BREAKS: tuple[Patch, ...] = (
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
     _idle_though_unsampled, _idle_though_unpaid, _looked_at_always, _fallen_on_one_node, _fallen_though_never_busy,
-    _one_that_waits_works, _one_that_works_waits,
+    _fallen_before_it_was_begun_again, _one_that_waits_works, _one_that_works_waits,
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
 
-12 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
+12 seeds, or TRAINFARE_SEEDS; `make test-long` runs 2,000. A seed that fails says how to run it again.
 """
 
 from __future__ import annotations

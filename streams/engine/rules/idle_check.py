@@ -306,13 +306,15 @@ def _fallen(
     waits = _waits(usage, ratio)
     by_node[:, waits] = 0
     productive_ms = by_node.sum(axis=0)
-    begin = _first_of_run(sampled_ms, productive_ms, FALLEN_RATIO)
-    if begin is None:
+    # The first whole minute in which it ran: what it did before it was last begun is no work of this run.
+    first_minute = until - LOOKBACK_MINUTES
+    ran = max(-(-_works_since_ms(curves, job, until_ms) // MINUTE_MS) - first_minute, 0)
+    quiet = _first_of_run(sampled_ms[ran:], productive_ms[ran:], FALLEN_RATIO)
+    if quiet is None:
         return None
-    from_ms = (until - LOOKBACK_MINUTES + begin) * MINUTE_MS
-    if _works_since_ms(curves, job, until_ms) > from_ms:
-        return None
-    before = slice(max(begin - WORKED_MINUTES, 0), begin)
+    begin = ran + quiet
+    from_ms = (first_minute + begin) * MINUTE_MS
+    before = slice(max(begin - WORKED_MINUTES, ran), begin)
     of_node = usage.sampled_ms[:, begin:].sum(axis=1), by_node[:, begin:].sum(axis=1)
     worked, sampled = int(productive_ms[before].sum()), int(sampled_ms[before].sum())
     # Where all worked without a break, one that does so says nothing.
@@ -320,9 +322,10 @@ def _fallen(
     return Fallen(
         minutes=LOOKBACK_MINUTES - begin,
         worked_before=sampled > 0 and WORKED_RATIO * sampled <= worked <= most * sampled,
+        since_start=not sampled_ms[ran:begin].any(),
         on_all_nodes=bool((of_node[1] <= FALLEN_RATIO * of_node[0]).all()),
         longest_before=_longest_between(
-            _while_running(job, sampled_ms, until - LOOKBACK_MINUTES)[:begin], productive_ms[:begin], ratio
+            _while_running(job, sampled_ms, first_minute)[:begin], productive_ms[:begin], ratio
         ),
         sampled_ms=int(sampled_ms[begin:].sum()),
         held_ms=_held_ms(job, from_ms, until_ms),
@@ -390,7 +393,7 @@ def _is_idle(use: IdleUse, profile: Profile) -> bool:
 
 def _has_fallen(use: IdleUse, profile: Profile) -> bool:
     of = profile.thresholds(IDLE_GPUS)
-    return has_fallen(use.fallen, of["fallen_minutes"], round(of[PAGE_FROM] * NANO_PER_USD))
+    return has_fallen(use.fallen, of, round(of[PAGE_FROM] * NANO_PER_USD))
 
 
 def _held_ms(job: JobState, from_ms: int, until_ms: int) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from schemas.durations import MINUTE_MS
@@ -74,17 +75,22 @@ def is_covered(sampled_ms: int, held_ms: int) -> bool:
     return sampled_ms > 0 and sampled_ms * 1000 >= COVERED_RATIO * held_ms
 
 
-def has_fallen(fallen: Fallen | None, least_minutes: float, page_nano: int) -> bool:
-    """Whether all GPUs of a dear job fell to nothing at one time, for longer than in its phases before."""
+def has_fallen(fallen: Fallen | None, thresholds: Mapping[str, float], page_nano: int) -> bool:
+    """Whether all GPUs of a dear job fell to nothing at one time, or have done nothing yet, for longer than in its phases before."""
     return (
         fallen is not None
-        and fallen.minutes >= least_minutes
+        and (fallen.worked_before or fallen.since_start)
+        and fallen.minutes >= fallen_wait(fallen, thresholds)
         and 2 * fallen.minutes >= LONGEST_HALVES * fallen.longest_before
-        and fallen.worked_before
         and fallen.on_all_nodes
         and is_covered(fallen.sampled_ms, fallen.held_ms)
         and fallen.nano_per_hour >= page_nano
     )
+
+
+def fallen_wait(fallen: Fallen, thresholds: Mapping[str, float]) -> float:
+    """For how many minutes GPUs do nothing before it is reported: data are staged and images pulled where they did not work yet."""
+    return thresholds["fallen_minutes" if fallen.worked_before else "start_minutes"]
 
 
 def is_unused(unused: Unused | None, least_minutes: float, least_nano: int) -> bool:
@@ -181,11 +187,11 @@ def _margins(at: JobAt) -> list[Margin]:
     found += unless_zero("dollars paid for idle GPUs meanwhile", usd, of["least_usd"])
     fallen = use.fallen
     if fallen is not None:
-        wait = max(of["fallen_minutes"], LONGEST_HALVES * fallen.longest_before / 2)
+        wait = max(fallen_wait(fallen, of), LONGEST_HALVES * fallen.longest_before / 2)
         found += [
             *_yields(at, 1),
-            from_threshold_on("minutes since all GPUs fell to 0 %", float(fallen.minutes), wait, 1),
-            flag("they all worked before", fallen.worked_before, 1),
+            from_threshold_on("minutes for which all GPUs did nothing", float(fallen.minutes), wait, 1),
+            flag("they all worked before, or not yet", fallen.worked_before or fallen.since_start, 1),
             flag("on all nodes", fallen.on_all_nodes, 1),
             _covered(fallen.sampled_ms, fallen.held_ms, 1),
         ]
@@ -213,7 +219,7 @@ RULE: Final = JobRule(
         "less than 20 % of the sampled GPU-time was [productive](cost_model.md#samples) in each ten minutes "
         "of the last 50, for 1.5 times as long as in any phase before, and $5 were paid for the rest. With the "
         "label `interactive`: of the last 2 h. A job of $100/h or more: already 12 min after all of its GPUs "
-        "fell to 0 % at one time. Or single GPUs of it did nothing for 2 h while others worked, and $5 were paid for them"
+        "fell to 0 % at one time, or 30 min after its first sample if they did not work yet. Or single GPUs of it did nothing for 2 h while others worked, and $5 were paid for them"
     ),
     runbook="runbook.md#idle-gpus",
     yields_to=_TELL_OF_IT,
@@ -226,6 +232,7 @@ RULE: Final = JobRule(
             120, 10, 10_080, "minutes for which single GPUs did nothing while others worked"
         ),
         "fallen_minutes": Threshold(12, 5, 300, "minutes since all GPUs of a job that pages fell to 0 %"),
+        "start_minutes": Threshold(30, 5, 300, "minutes for which they have not worked since it began"),
     }
     | page_from("dollars per hour that are paid for idle GPUs")
     | usual_up_to(),

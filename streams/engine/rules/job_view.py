@@ -54,6 +54,7 @@ class Fallen(NamedTuple):
 
     minutes: int
     worked_before: bool  # all together, in the minutes before
+    since_start: bool  # none of them worked since the job last began to run
     on_all_nodes: bool
     longest_before: int  # minutes: sampled and idle, between times of work in the hours before
     sampled_ms: int

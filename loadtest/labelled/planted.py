@@ -119,7 +119,9 @@ def _told(plot: _Plot, job: PlantedJob, begin_ms: int, until_ms: int) -> None:
 def _stalled(plot: _Plot) -> Planted:
     """Progress stands still: by samples the GPUs do nothing, wait for each other, or work as ever."""
     job = plot.job()
-    job.reports, job.saves_ms = True, 0
+    job.reports = True
+    if job.of["purchase"] == "spot":
+        job.saves_ms = job.saves_ms or HOUR_MS  # one that never saved would be another fault
     begin_ms = job.earlier(plot.at_ms)
     # The report before the first one that says the same as another.
     from_ms = begin_ms + plot.lasts_ms(35, 180) // job.beat_ms * job.beat_ms

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.openings import flaps, summary_of, with_opening
 from streams.engine.alerts.resolving import resolved
-from streams.engine.kernels.episode_steps import QUIET_MS
+from streams.engine.kernels.episode_steps import QUIET_MS, REOPENS_MS
 from streams.engine.rules.rule import PAGE
 
 #: The kind of the subject; the subject's name says which part.
@@ -28,9 +28,6 @@ TITLES: Final = {
     CLOCK_WRONG: "The meter's clock is wrong",
     SHARDS_UNOWNED: "Shards without a worker",
 }
-
-#: The same rule and subject within this time of clearing, the end included, is the same episode.
-SAME_EPISODE_MS: Final = 600_000
 
 CANARY_EVIDENCE: Final = (
     "SELECT time, job_id, shard, outcome, expected_usd, found_usd, delay_ms, detail"
@@ -84,7 +81,7 @@ def after(last: Alert | None, found: MeterFinding) -> Alert | None:
         if found.is_off or not flaps(last) or is_due(last, at_ms):
             return resolved(last, at_ms)
         return replace(last, quiet_ms=at_ms) if last.quiet_ms is None else None
-    again = last is not None and last.resolved_ms is not None and at_ms - last.resolved_ms <= SAME_EPISODE_MS
+    again = last is not None and last.resolved_ms is not None and at_ms - last.resolved_ms <= REOPENS_MS
     started_ms = last.started_ms if again and last is not None else at_ms
     alert = Alert(
         alert_id=alert_id(found.rule, METER, found.subject, started_ms),

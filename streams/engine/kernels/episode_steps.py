@@ -14,6 +14,7 @@ from streams.engine.kernels.episode import (
     RuleLimits,
 )
 
+#: The same rule and subject within this time of clearing, the end included, is the same episode.
 REOPENS_MS = 600_000
 #: A rule flaps for a job if this opening is the fourth in so long, those of rules that tell of the same counted as well: the alert then
 #: stays open until it was quiet for so long.

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from schemas.durations import NEVER_MS
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
+from streams.engine.kernels.episode_steps import REOPENS_MS
 from streams.engine.rules.finding import LedgerFinding
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.worker.ledger_judges import job_use_sql
@@ -67,6 +67,6 @@ class AlertedJobs:
         """
         since_ms = at_ms if since_ms is None else since_ms
         return any(
-            (not rule or rule == of) and from_ms <= at_ms and since_ms <= until_ms + SAME_EPISODE_MS
+            (not rule or rule == of) and from_ms <= at_ms and since_ms <= until_ms + REOPENS_MS
             for of, from_ms, until_ms in self._alerted.get(job_id, ())
         )

@@ -13,11 +13,11 @@ from streams.engine.alerts.meter_rules import (
     CANARY_WRONG,
     CLOCK_WRONG,
     METER,
-    SAME_EPISODE_MS,
     SHARDS_UNOWNED,
     MeterFinding,
     after,
 )
+from streams.engine.kernels.episode_steps import REOPENS_MS
 
 T0 = 1_800_000_000_000
 
@@ -59,7 +59,7 @@ def test_an_episode_runs_from_the_instant_it_opens_to_the_instant_it_clears() ->
     assert is_change(over)
 
 
-@pytest.mark.parametrize(("pause_ms", "same"), [(SAME_EPISODE_MS, True), (SAME_EPISODE_MS + 1, False)])
+@pytest.mark.parametrize(("pause_ms", "same"), [(REOPENS_MS, True), (REOPENS_MS + 1, False)])
 def test_within_ten_minutes_of_clearing_it_is_the_same_episode(pause_ms: int, same: bool) -> None:
     first, _, again = told((0, True), (100, False), (100 + pause_ms, True))
     assert (again.alert_id == first.alert_id) is same

@@ -30,12 +30,23 @@ def test_it_is_in_order_and_names_files_that_exist() -> None:
 
 
 def test_what_is_listed_is_marked_and_what_does_not_exist_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = ("a.py::whole", "a.py::some[1]", "a.py::gone", "b.py::of_a_file_that_was_not_collected", "c.py")
+    lines = (
+        "a.py::whole",
+        "a.py::some[1]",
+        "a.py::gone",
+        "b.py::of_a_file_that_was_not_collected",
+        "c.py",
+        "d.py::each[*]",
+    )
     monkeypatch.setattr(long_tests, "listed", lambda: lines)
     names = ("a.py::whole[1]", "a.py::whole[2]", "a.py::some[1]", "a.py::some[2]", "a.py::other", "c.py::any")
+    names += ("d.py::each[x]", "d.py::each[y]", "d.py::each[z]", "d.py::other[y]")
     items = [Item(name) for name in names]
     assert long_tests.mark(items) == ["a.py::gone"]  # type: ignore[arg-type]  # what it reads is there
-    assert [each.marks for each in items] == [["long"], ["long"], ["long"], [], [], ["long"]]
+    assert [each.marks for each in items] == [
+        *(["long"], ["long"], ["long"], [], [], ["long"]),
+        *([], ["long"], ["long"], []),
+    ]
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -39,6 +39,7 @@ KNOWN: dict[int, str] = {
     5284: "books of a former owner that landed after a takeover said that its successor had stored what it had taken back",
     6554: "a row of a node that was not paid said that the fleet had come up: new nodes were a burst (a fault of the simulator)",
     10351: "as 4787",
+    25569: "the first workers stopped before they had judged an hour, and the next ones began with the last hour",
     27968: "whoever stored what was left no longer said that it lived (a fault of the simulator)",
     28994: "a log without a record (the simulator took none for granted)",
     33383: "whoever read a price handed in equal controls anew: an alert of a job that had left all windows held again",

@@ -178,6 +178,28 @@ def test_what_came_before_the_log_is_not_judged(
     run(scenario())
 
 
+@pytest.mark.parametrize("begins", [(0,), (70, 0), (0, 70)])
+def test_where_the_log_begins_is_known_after_a_worker_that_judged_no_hour(
+    store: ClickHouseStore, begins: tuple[int, ...]
+) -> None:
+    """It stops within its first minute, and the shards that the next one restores hours later were begun by it."""
+
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        clock = ManualClock(T0)
+        for generation, minute in enumerate(begins, 1):
+            begun_ms = T0 + minute * MINUTE_MS
+            await Life(store, clock, LIMIT, begun_ms=begun_ms, generation=generation).step()
+        ledger.job("one", team="vision", owner="ada")
+        ledger.minutes("one", T0, [10] * 60 + [5] * 60 + [10] * 130)
+        budget = ("budget", "b", {"team": "vision", "usd": 10, "per": "day"})
+        await look(Life(store, clock, LIMIT, budget, generation=9), ledger, 245, 245)
+        assert told(store, "team_burn") == [("team_burn", 60, 120), ("team_burn", 180, None)]
+        assert [at for _, at, _ in told(store, "budget_used")] == [50, 100, 130]
+
+    run(scenario())
+
+
 def test_what_waits_while_nothing_is_paid_does_not_lag(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger = Ledger(store)

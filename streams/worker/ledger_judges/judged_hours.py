@@ -20,6 +20,7 @@ from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
 HOURS_KEY: Final = "hours_judged_ms"
+BEGIN_KEY: Final = "log_begin_ms"
 
 
 class HourlyJudge:
@@ -53,12 +54,33 @@ class HourlyJudge:
 
 
 class JudgedHours:
-    """The last minute whose rules by the hour one owner of shard 0 has judged; the calls block."""
+    """The last minute whose rules by the hour one owner of shard 0 has judged, and where the first one begins; the calls block."""
 
     def __init__(self, store: Store) -> None:
         self.judged_ms: int | None = None
+        #: The hour in which the log begins; None: nobody knows.
+        self.begin_ms: int | None = None
         self._meta = store.meta
         self._kept_ms: int | None = None
+
+    def begin(self, writer: RuleRowWriter, owner: OwnedShard, begun_ms: int | None) -> None:
+        """Learn where the log begins, and store it until an hour is judged: a worker may stop before, and its shards are then begun.
+
+        `begun_ms`: the log time of the first record that was read here, if nobody has read the log before.
+
+        Raises:
+            SinkError: The store could not be read or written, or another worker may own shard 0.
+        """
+        if self.stopped_ms() is not None:
+            return
+        kept = self._meta.get(BEGIN_KEY) if self.begin_ms is None else str(self.begin_ms)
+        self.begin_ms = None if kept is None else int(kept)
+        if begun_ms is None or (self.begin_ms is not None and self.begin_ms <= begun_ms):
+            return
+        hour_ms = begun_ms // HOUR_MS * HOUR_MS
+        writer.check(owner)
+        self._meta.put(BEGIN_KEY, str(hour_ms))
+        self.begin_ms = hour_ms
 
     def stopped_ms(self) -> int | None:
         """The whole hour at which this owner, or the one before it, stopped; None: there was none."""

@@ -62,7 +62,7 @@ class _Duty:
         self.began_ms = began_ms
         self.judged_ms: int | None = None
 
-    def minutes_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
+    def minutes_since_ms(self, accrued: Accrued) -> int:
         """The minute after which budgets are judged: where they or a former owner stopped, else where the log begins; blocks.
 
         At the first look the last minute is judged again at least, for what actions are asked for; the last hour, if nobody
@@ -70,11 +70,11 @@ class _Duty:
         """
         if self.judged_ms is not None:
             return self.judged_ms
-        begin_ms = accrued.until_ms - HOUR_MS if begun_ms is None else begun_ms
+        begin_ms = accrued.until_ms - HOUR_MS if self.hours.begin_ms is None else self.hours.begin_ms
         stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
         return min(max(stopped, default=begin_ms), accrued.until_ms - MINUTE_MS)
 
-    def hours_since_ms(self, accrued: Accrued, begun_ms: int | None) -> int:
+    def hours_since_ms(self, accrued: Accrued) -> int:
         """The minute after which rules by the hour are judged: as for budgets, or in the last hour; blocks.
 
         Of earlier hours nobody knows what comes late: a collector may tell of jobs that began days before the log.
@@ -84,9 +84,10 @@ class _Duty:
         stopped_ms = self.hours.stopped_ms()
         if stopped_ms is not None:
             return stopped_ms
-        if begun_ms is None or begun_ms > accrued.complete_ms:  # another shard began before
+        begin_ms = self.hours.begin_ms
+        if begin_ms is None or begin_ms > accrued.complete_ms:  # another shard began before
             return accrued.complete_ms - HOUR_MS
-        return begun_ms
+        return begin_ms
 
     def rows_by_day(self, since_ms: int, until_ms: int) -> list[tuple[int, int]]:
         """How many rows the days between have, for a span that may have to be judged in parts; blocks."""
@@ -205,11 +206,6 @@ class LedgerRules:
         finally:
             self._queries.close()
 
-    def _begun_ms(self) -> int | None:
-        """The hour in which the log begins, if that is known."""
-        begun_ms = self._first_record_ms()
-        return None if begun_ms is None else begun_ms // HOUR_MS * HOUR_MS
-
     async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
             try:
@@ -254,6 +250,7 @@ class LedgerRules:
                 self.requester.forget()
         if self._unsure is not None:
             await self._store_and_tell(self._unsure)  # what is judged next must know it
+        await self._threads.run(duty.hours.begin, self._writer, owner, self._first_record_ms())
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
@@ -287,7 +284,7 @@ class LedgerRules:
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
-        since_ms = await self._threads.run(duty.minutes_since_ms, accrued, self._begun_ms())
+        since_ms = await self._threads.run(duty.minutes_since_ms, accrued)
         for controls, span in duty.spans.spans(since_ms, accrued.until_ms):
             for week in weeks_of(span):
                 changes = await self._threads.run(duty.judge.judge, controls, week)
@@ -317,7 +314,7 @@ class LedgerRules:
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
         if not accrued.complete_ms:
             return  # a shard is still to be read for the first time
-        since_ms = await self._threads.run(duty.hours_since_ms, accrued, self._begun_ms())
+        since_ms = await self._threads.run(duty.hours_since_ms, accrued)
         duty.hours.judged_ms = since_ms
         # Where the first owner of all begins, too: hours before its own first look may be judged by the next one.
         await self._threads.run(duty.hours.keep, self._writer, owner)

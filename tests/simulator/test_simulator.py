@@ -56,6 +56,7 @@ def test_any_faults_leave_the_tables_of_the_oracle(first: int) -> None:
     failed = [
         result for seed in range(first, min(first + PART, SEEDS)) if (result := run_seed(seed)).differences
     ]
+    gc.collect()
     assert not failed, "\n\n".join(map(told, failed))
 
 

@@ -39,9 +39,16 @@ def test_what_is_listed_is_marked_and_what_does_not_exist_is_said(monkeypatch: p
         "d.py::each[*]",
     )
     monkeypatch.setattr(long_tests, "listed", lambda: lines)
-    names = ("a.py::whole[1]", "a.py::whole[2]", "a.py::some[1]", "a.py::some[2]", "a.py::other", "c.py::any")
-    names += ("d.py::each[x]", "d.py::each[y]", "d.py::each[z]", "d.py::other[y]")
-    items = [Item(name) for name in names]
+    of_others = (
+        "a.py::whole[1]",
+        "a.py::whole[2]",
+        "a.py::some[1]",
+        "a.py::some[2]",
+        "a.py::other",
+        "c.py::any",
+    )
+    of_cases = ("d.py::each[x]", "d.py::each[y]", "d.py::each[z]", "d.py::other[y]")
+    items = [Item(name) for name in (*of_others, *of_cases)]
     assert long_tests.mark(items) == ["a.py::gone"]  # type: ignore[arg-type]  # what it reads is there
     assert [each.marks for each in items] == [
         *(["long"], ["long"], ["long"], [], [], ["long"]),

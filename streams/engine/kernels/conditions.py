@@ -22,7 +22,7 @@ from streams.engine.kernels.episode import (
 NOISE_RATIO = 1e-9
 NOISE_NANO = 1.0
 LEAST_EXPECTED_NANO = 0.5
-#: An alert about traffic clears below so much of its thresholds.
+#: An alert about traffic clears below so much of its thresholds, one about burn below so much of its short ratio.
 CLEARS_BELOW = 0.8
 #: Up to so many times what was expected an hour with traffic is as expected.
 ANNOUNCED_RATIO = 1.2

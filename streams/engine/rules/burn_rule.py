@@ -8,7 +8,7 @@ from typing import Final
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
-from streams.engine.kernels.conditions import LEAST_EXPECTED_NANO, NOISE_NANO, NOISE_RATIO
+from streams.engine.kernels.conditions import CLEARS_BELOW, LEAST_EXPECTED_NANO, NOISE_NANO, NOISE_RATIO
 from streams.engine.rules.burn_cause import burn_cause, dearer_sku
 from streams.engine.rules.evidence import burn_evidence
 from streams.engine.rules.job_view import JobAt, JobRule
@@ -25,8 +25,8 @@ from streams.engine.rules.rule import (
 from streams.engine.rules.shared_cause import PRICE, cause_text
 from streams.engine.state.dimensions import AlertDimensions
 
-_CLEARS_BELOW: Final = 0.8
-_RATIO_DIGITS: Final = 12
+#: Of products of ratios: 0.8 x 6 is 4.800000000000001 in doubles.
+RATIO_DIGITS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,7 @@ class BurnRule(JobRule):
     @property
     def clear_ratio(self) -> float:
         """Return the ratio of the shorter window below which it clears."""
-        return round(
-            _CLEARS_BELOW * self.short_ratio, _RATIO_DIGITS
-        )  # 0.8 x 6 is not exact in floating point
+        return round(CLEARS_BELOW * self.short_ratio, RATIO_DIGITS)
 
 
 def burn_rule(

@@ -13,12 +13,12 @@ from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.conditions import CLEARS_BELOW
 from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, RuleLimits
+from streams.engine.rules.burn_rule import RATIO_DIGITS
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES, NAMES
 from streams.engine.rules.rule import PAGE, PAGE_FROM, TICKET_FROM
 
-_CLEARS_BELOW: Final = 0.8
-_RATIO_DIGITS: Final = 12
 _NO_RATIO: Final = 1e6
 
 
@@ -113,8 +113,7 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         short_window=np.array([WINDOWS_MS.index(rule.short_ms) for rule in BURN_RULES], np.int64),
         long_ratio=burn("long_ratio"),
         short_ratio=burn("short_ratio"),
-        # 0.8 x 6 is 4.800000000000001 in doubles.
-        clear_ratio=np.round(burn("short_ratio") * _CLEARS_BELOW, _RATIO_DIGITS),
+        clear_ratio=np.round(burn("short_ratio") * CLEARS_BELOW, RATIO_DIGITS),
         extra_nano=burn("extra_usd") * NANO_PER_USD,
         ticket_nano=burn(TICKET_FROM) * NANO_PER_USD,
         page_nano=burn(PAGE_FROM) * NANO_PER_USD,

@@ -123,14 +123,11 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "stalled", 4, purchase="on_demand")
     for minute in range(10, 120, 10):
         yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
-    yield started(0, "slow_progress", 8, purchase="on_demand")
+    begun = HOURS * 60 - 170  # of speeds so long ago that nobody remembers them there would be no margins
+    yield started(begun, "slow_progress", 8, purchase="on_demand")
     for minute in range(1, 170):
-        yield jobs(
-            minute,
-            "slow_progress",
-            "heartbeat",
-            progress={"step": 90 * min(minute, 80) + 30 * max(minute - 80, 0)},
-        )
+        step = 90 * min(minute, 80) + 30 * max(minute - 80, 0)
+        yield jobs(begun + minute, "slow_progress", "heartbeat", progress={"step": step})
     yield started(0, "inefficient", 1)
     yield from samples("inefficient", range(5, 180, 5), 1.0, sm_ratio=[0.05], tensor_ratio=[0.0])
     yield started(0, "spinning", 1)
@@ -283,6 +280,9 @@ def test_it_fires_and_its_sentence_has_no_blank(rule: AlertRule, alerts: list[di
     assert len(said) > 20
     assert not re.search(r"  |\bfor [,;.]|\b([A-Za-z]+) \1\b|\bNone\b|\{|\}|: ;|^[ ,;.:]", said), said
     if rule in JOB_RULES and rule.name in KNOWS_MORE and rule.words is not None and rule.words.unknown:
+        assert alert["status"] == "firing", (
+            "it is over at the end of its story, whose sentence is without `cause`"
+        )
         assert rule.words.unknown not in said, f"nothing came of `cause`, so it says `unknown`: {said}"
     if rule not in BUDGET_RULES:  # whose levels have theirs
         dear = ("page",) if PAGE_FROM in rule.thresholds else ()
@@ -322,7 +322,8 @@ def test_its_margins_hold_when_it_fired(
     rule: AlertRule, alerts: list[dict[str, Any]], store: ClickHouseStore
 ) -> None:
     alert = of(alerts, rule)
-    held_ms = round(alert["held"].timestamp() * 1000)
+    # What was heard before the newest instant is not stored.
+    held_ms = None if rule.name == "slow_progress" else round(alert["held"].timestamp() * 1000)
     found = judged(store, alert["subject_name"], held_ms).rules
     conditions = [each for each in found if each.rule == rule.name]
     assert conditions, f"`margins` of {rule.name} has none at the tick at which it fired"

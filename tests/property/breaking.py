@@ -31,7 +31,8 @@ class FedLogs:
             watching = self._fed[seed] = Watching(self._told_of(seed))
             watching.feed(len(watching.told))
             watching.checkpoint()
-            assert self._differences(watching, watching.told) == []
+            differences = self._differences(watching, watching.told)
+            assert not differences, f"seed {seed}: judge and oracle differ: {differences[:3]}"
         return self._fed[seed]
 
     def find_out(self, broken: Patch) -> bool:

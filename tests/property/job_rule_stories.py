@@ -6,7 +6,8 @@ Must make the same log of the same seed; what is judged of it is for the judge t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
@@ -424,6 +425,21 @@ def beating(rng: random.Random) -> list[Line]:
 KINDS = (retries, retries, moving, moving, sampled)
 
 
+#: Jobs beside the others in a share of the logs; each draws by its own name, so that the others stay as they are.
+BESIDE: Final[Mapping[str, tuple[float, Callable[[random.Random], list[Line]]]]] = {
+    "held": (0.4, suspended),
+    "fallen": (0.25, falling),
+    "stalled": (0.4, reporting),
+    "runaway_length": (0.3, growing_old),
+    "resting": (0.2, resting),
+    "slow": (0.15, breaking_slowly),
+    "slow_progress": (0.15, slowing),
+    "silent_job": (0.15, beating),
+}
+#: Those only where jobs idle.
+OF_IDLE: Final = (falling, resting)
+
+
 def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*KINDS, idle)) -> list[Line]:
     """The log of a seed, by event time; some records of rules come in between."""
     rng = random.Random(seed)
@@ -441,29 +457,9 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
         limit = {"usd_per_hour": apart.choice((1.8, 14.4, 32.8, 100))}
         said = {"kind": "rule", "name": "most", "rule": "ceiling", "job_id": "j", "thresholds": limit}
         lines.append(Line("controls", {"source": "r", "id": "most", "time_ms": T0} | said))
-    of_held = random.Random(f"held {seed}")
-    if of_held.random() < 0.4:
-        lines += suspended(of_held)
-    of_fallen = random.Random(f"fallen {seed}")
-    if idle in kinds and of_fallen.random() < 0.25:
-        lines += falling(of_fallen)
-    of_stalled = random.Random(f"stalled {seed}")
-    if of_stalled.random() < 0.4:
-        lines += reporting(of_stalled)
-    of_old = random.Random(f"runaway_length {seed}")
-    if of_old.random() < 0.3:
-        lines += growing_old(of_old)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
-    of_resting = random.Random(f"resting {seed}")
-    if idle in kinds and of_resting.random() < 0.2:
-        lines += resting(of_resting)
-    of_slow = random.Random(f"slow {seed}")
-    if of_slow.random() < 0.15:
-        lines += breaking_slowly(of_slow)
-    of_slowing = random.Random(f"slow_progress {seed}")
-    if of_slowing.random() < 0.15:
-        lines += slowing(of_slowing)
-    of_silent = random.Random(f"silent_job {seed}")
-    if of_silent.random() < 0.15:
-        lines += beating(of_silent)
+    for name, (share, begin) in BESIDE.items():
+        own = random.Random(f"{name} {seed}")
+        if (idle in kinds or begin not in OF_IDLE) and own.random() < share:
+            lines += begin(own)
     return sorted(lines, key=time_of)

@@ -107,7 +107,10 @@ def test_the_registry_says_to_which_rules_the_kernel_gives_way(rule: str) -> Non
     number = NAMES.index(rule)
     assert not gives_way(number, None)
     found = {name for other, name in enumerate(NAMES) if other != number and gives_way(number, other)}
-    assert found == set(BY_NAME[rule].yields_to)
+    assert found == set(BY_NAME[rule].yields_to), (
+        "`yields_to` only says it: let it give way in `yields` of streams/engine/kernels/precedence.py, and in TOLD_BY of"
+        " tests/oracle/judge.py"
+    )
 
 
 def test_each_rule_on_the_ledger_is_shown_to_give_way() -> None:

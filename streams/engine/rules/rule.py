@@ -48,7 +48,7 @@ class Threshold(NamedTuple):
 #: The thresholds of a rule that knows what is wasted: from where on it is sent at all, and from where on it is a page.
 LEAST_WASTE: Final = "least_usd_per_hour"
 PAGE_FROM: Final = "page_usd_per_hour"
-#: Of a rule that holds whatever is wasted: from where on somebody is notified.
+#: Of a rule that holds whatever is wasted: from where on somebody is notified; with PAGE_FROM, as `notified_from` has both.
 TICKET_FROM: Final = "ticket_usd_per_hour"
 #: Of a rule about loops: from where on one that saves most of its work is a page.
 SAVING_PAGE_FROM: Final = "saving_page_usd_per_hour"
@@ -211,7 +211,8 @@ class AlertRule:
     #: '' where that is not known.
     goes_on: str = ""
     #: Rules that tell of the same: it opens nothing while an alert of one of them stands, or stood so shortly before that it may
-    #: see the same. Two rules that name each other: the one that comes first tells.
+    #: see the same. Two rules that name each other: the one that comes first tells. This only says it: a kernel does it for rules
+    #: about a job (`yields` of streams/engine/kernels/precedence.py), and its judge for one on the ledger.
     yields_to: tuple[str, ...] = ()
     #: Rules of the same cause: nobody is notified of an alert about a job while one of theirs about it, as severe, fires already.
     inhibited_by: tuple[str, ...] = ()

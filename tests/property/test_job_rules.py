@@ -191,6 +191,7 @@ FALLEN: tuple[tuple[str, float, tuple[float, float], float | None], ...] = (
     ("on_demand", 0.9, (0.0, 0.0), None), ("spot", 0.9, (0.0, 0.0), None), ("spot", 0.4, (0.0, 0.0), None),
     ("spot", 0.9, (0.021, 0.0), None), ("reserved", 0.9, (0.021, 0.021), None),
     ("spot", 0.9, (0.0, 0.0), 1.0), ("spot", 1.0, (0.0, 0.0), 1.0), ("spot", 0.9, (0.0, 0.0), 0.99),
+    ("on_demand", 0.55, (0.0, 0.0), None),
 )  # fmt: skip
 #: What the GPUs do in each of the first minutes, and for how many the job does not run then.
 HUNG: tuple[tuple[tuple[float, ...], int], ...] = (((), 0), ((0.9,) * 8, 4), ((0.03,) * 3, 0))
@@ -227,7 +228,7 @@ def idling() -> list[Watching]:
 FIRED = [
     [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
     [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [],
-    [(44, "page")], [], [], [(135, "ticket")], [(37, "page")], [(48, "page")], [(55, "page")],
+    [(44, "page")], [], [], [(48, "page")], [(135, "ticket")], [(37, "page")], [(48, "page")], [(55, "page")],
 ]  # fmt: skip
 
 

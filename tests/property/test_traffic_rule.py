@@ -63,6 +63,8 @@ LOGS: dict[str, tuple[list[Line], list[tuple[int, str]]]] = {
     "moves not so much in its first hour": (_job(80, [(0, 60, 99)]), []),
     "declares it": (_job(200, [(90, 180, 40)], expected_usd_per_hour="47"), []),
     "declares less": (_job(200, [(90, 180, 40)], expected_usd_per_hour="46"), [(150, "ticket")]),
+    "falls to 85 % of what opens it": (_job(235, [(90, 135, 40), (135, 230, 13.9)]), [(115, "ticket")]),
+    "falls to 77 % of what opens it": (_job(235, [(90, 135, 40), (135, 230, 12.6)]), [(115, "ticket")]),
     "has ended": (_job(180, [(90, 170, 40)], ends=110), []),
 }
 #: Each mistake, with the log that finds it.

@@ -62,6 +62,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _as_urgent_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that lowers its priority would lower that of all tests after it in this process."""
+    monkeypatch.setattr(os, "nice", lambda _by: 0)
+
+
+@pytest.fixture(autouse=True)
 def _no_way_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fail a test that connects beyond this machine, even if its code swallows the error."""
     tried: list[str] = []

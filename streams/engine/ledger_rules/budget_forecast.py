@@ -38,7 +38,9 @@ def judge_forecast(
     """
     first_ms = max(usage.from_ms + HOUR_MS, minutes.since_ms + MINUTE_MS)
     budget = subject.budget
-    for period in periods(budget.per, min(first_ms, minutes.until_ms), minutes.until_ms, budget.calendar):
+    # One that ends at the first minute is judged there for the last time.
+    begin_ms = min(first_ms, minutes.until_ms) - MINUTE_MS
+    for period in periods(budget.per, begin_ms, minutes.until_ms, budget.calendar):
         ends_ms = _ends_ms(subject, period)
         last_ms = minutes.until_ms if ends_ms is None else min(minutes.until_ms, ends_ms)
         at_ms = np.arange(max(first_ms, period.start_ms), last_ms + 1, MINUTE_MS, dtype=np.int64)

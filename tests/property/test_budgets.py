@@ -200,7 +200,9 @@ def spent_by_habit(habits: Iterable[tuple[int, int, int, int, int]], day_ms: int
     st.sampled_from(["day", "week", "month"]),
     st.lists(st.integers(2, 2 * 1440 - 1), max_size=3),
 )
-@example(20_454, [(0, 0, 1, 1, 6), (1, 0, 1, 1, 1)], 25, "day", [1439])  # a look ends a minute before a day does
+@example(
+    20_454, [(0, 0, 1, 1, 6), (1, 0, 1, 1, 1)], 25, "day", [1439]
+)  # a look ends a minute before a day does
 @example(20_454, [(0, 0, 1, 1, 6), (1, 0, 1, 1, 1)], 25, "day", [1440])
 def test_a_forecast_is_that_of_like_hours(
     day: int, habits: list[tuple[int, int, int, int, int]], limit: int, per: str, given_cuts: list[int]

@@ -41,6 +41,7 @@ KNOWN: dict[int, str] = {
     10351: "as 4787",
     25569: "the first workers stopped before they had judged an hour, and the next ones began with the last hour",
     27968: "whoever stored what was left no longer said that it lived (a fault of the simulator)",
+    28279: "minutes that were judged again ended an alert of a budget that was published after them",
     28994: "a log without a record (the simulator took none for granted)",
     33383: "whoever read a price handed in equal controls anew: an alert of a job that had left all windows held again",
     34718: "a job left for the archive before a tick saw the price that opens an alert",

@@ -339,6 +339,28 @@ def test_a_budget_that_is_raised_or_gone_resolves_and_a_price_that_falls_does(st
     run(scenario())
 
 
+def test_minutes_judged_again_end_no_alert_of_a_budget_that_came_after_them(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The former owner was killed before it had stored how far it was."""
+    monkeypatch.setattr(LedgerReader, "judged_ms", lambda _: None)
+    kind, name, fields = TEAM
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        for generation in (1, 2):
+            large = ("budget", "large", {"owner": "ada", "usd": 1000})
+            life = Life(store, clock, large, begun_ms=T0, generation=generation)
+            life.say((kind, name, fields), log_ms=T0 + 27 * MINUTE_MS)
+            await life.step()
+            (alert,) = alerts(store)
+            assert (alert["status"], alert["changed"]) == ("firing", at(T0 + 27 * MINUTE_MS))
+
+    run(scenario())
+
+
 def test_the_removal_of_the_last_budget_is_stored_once(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger = metered(store)

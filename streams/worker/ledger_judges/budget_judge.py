@@ -175,7 +175,10 @@ class BudgetJudge:
         firing = [
             alert
             for alert in self._known_alerts.firing()
-            if alert.rule in (BUDGET_USED, BUDGET_FORECAST) and alert.alert_id not in done
+            if alert.rule in (BUDGET_USED, BUDGET_FORECAST)
+            and alert.alert_id not in done
+            # One that a former owner opened after these minutes may be of a budget that was published after them.
+            and alert.changed_ms < minutes.until_ms
         ]
         if not firing:
             return []

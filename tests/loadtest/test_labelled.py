@@ -88,8 +88,8 @@ def test_the_plain_judges_agree_on_every_alert(world: LabelledWorld, outcome: Ou
     assert got == want
     caught = {(subject, rule) for rule, subject, *_ in got}
     assert caught >= {
-        ("3x-0", "burn_sustained"), ("10x-0", "burn_fast"), ("1.5x_12h-0", "burn_drift"), ("idle-0", "idle_gpus"),
-        ("retry_loop-0", "retry_loop"), ("cross_region-0", "traffic"), ("spot_fallback-0", "price_basis"),
+        ("3x-aaa", "burn_sustained"), ("10x-aaa", "burn_fast"), ("1.5x_12h-aaa", "burn_drift"), ("idle-aaa", "idle_gpus"),
+        ("retry_loop-aaa", "retry_loop"), ("cross_region-aaa", "traffic"), ("spot_fallback-aaa", "price_basis"),
         ("test-aaa-99", "oversized"),
     }  # fmt: skip
 

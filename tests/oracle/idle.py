@@ -223,12 +223,9 @@ def _fallen(view: IdleView) -> bool:
     minutes = {m: view.sums(m, m + 1) for m in range(view.end - 360, view.end)}
     sampled = [m for m, (s, _) in minutes.items() if s]
     works = [m for m in sampled if minutes[m][1] >= Fraction(2, 100) * minutes[m][0]]
-    quiet = [m for m in sampled if not works or m > works[-1]]
-    if not quiet:
-        return False
     # "30 min after its first sample if they did not work yet": of this run of the job
     ran = max(-(-view.paid_since_ms // MINUTE_MS), view.end - 360)
-    quiet = [m for m in quiet if m >= ran]
+    quiet = [m for m in sampled if m >= ran and (not works or m > works[-1])]
     if not quiet:
         return False
     begin = quiet[0]

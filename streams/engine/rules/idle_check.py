@@ -393,7 +393,7 @@ def _is_idle(use: IdleUse, profile: Profile) -> bool:
 
 def _has_fallen(use: IdleUse, profile: Profile) -> bool:
     of = profile.thresholds(IDLE_GPUS)
-    return has_fallen(use.fallen, of, round(of[PAGE_FROM] * NANO_PER_USD))
+    return has_fallen(use.fallen, of)
 
 
 def _held_ms(job: JobState, from_ms: int, until_ms: int) -> int:

@@ -75,7 +75,7 @@ def is_covered(sampled_ms: int, held_ms: int) -> bool:
     return sampled_ms > 0 and sampled_ms * 1000 >= COVERED_RATIO * held_ms
 
 
-def has_fallen(fallen: Fallen | None, thresholds: Mapping[str, float], page_nano: int) -> bool:
+def has_fallen(fallen: Fallen | None, thresholds: Mapping[str, float]) -> bool:
     """Whether all GPUs of a dear job fell to nothing at one time, or have done nothing yet, for longer than in its phases before."""
     return (
         fallen is not None
@@ -84,7 +84,7 @@ def has_fallen(fallen: Fallen | None, thresholds: Mapping[str, float], page_nano
         and 2 * fallen.minutes >= LONGEST_HALVES * fallen.longest_before
         and fallen.on_all_nodes
         and is_covered(fallen.sampled_ms, fallen.held_ms)
-        and fallen.nano_per_hour >= page_nano
+        and fallen.nano_per_hour >= round(thresholds[PAGE_FROM] * NANO_PER_USD)
     )
 
 
@@ -191,7 +191,7 @@ def _margins(at: JobAt) -> list[Margin]:
         found += [
             *_yields(at, 1),
             from_threshold_on("minutes for which all GPUs did nothing", float(fallen.minutes), wait, 1),
-            flag("they all worked before, or not yet", fallen.worked_before or fallen.since_start, 1),
+            flag("all of them worked before, or none has yet", fallen.worked_before or fallen.since_start, 1),
             flag("on all nodes", fallen.on_all_nodes, 1),
             _covered(fallen.sampled_ms, fallen.held_ms, 1),
         ]
@@ -232,7 +232,9 @@ RULE: Final = JobRule(
             120, 10, 10_080, "minutes for which single GPUs did nothing while others worked"
         ),
         "fallen_minutes": Threshold(12, 5, 300, "minutes since all GPUs of a job that pages fell to 0 %"),
-        "start_minutes": Threshold(30, 5, 300, "minutes for which they have not worked since it began"),
+        "start_minutes": Threshold(
+            30, 5, 300, "minutes for which no GPU of a job that pages has worked since it began to run"
+        ),
     }
     | page_from("dollars per hour that are paid for idle GPUs")
     | usual_up_to(),

@@ -64,7 +64,9 @@ class JudgedHours:
         self._kept_ms: int | None = None
 
     def begin(self, writer: RuleRowWriter, owner: OwnedShard, begun_ms: int | None) -> None:
-        """Learn where the log begins, and store it until an hour is judged: a worker may stop before, and its shards are then begun.
+        """Learn where the log begins, and store it for the next owner, as long as no hour has been judged.
+
+        The next owner restores shards that this one has read, and no longer sees their first record.
 
         `begun_ms`: the log time of the first record that was read here, if nobody has read the log before.
 
@@ -73,8 +75,8 @@ class JudgedHours:
         """
         if self.stopped_ms() is not None:
             return
-        kept = self._meta.get(BEGIN_KEY) if self.begin_ms is None else str(self.begin_ms)
-        self.begin_ms = None if kept is None else int(kept)
+        if self.begin_ms is None and (kept := self._meta.get(BEGIN_KEY)) is not None:
+            self.begin_ms = int(kept)
         if begun_ms is None or (self.begin_ms is not None and self.begin_ms <= begun_ms):
             return
         hour_ms = begun_ms // HOUR_MS * HOUR_MS

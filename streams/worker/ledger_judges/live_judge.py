@@ -250,7 +250,8 @@ class LedgerRules:
                 self.requester.forget()
         if self._unsure is not None:
             await self._store_and_tell(self._unsure)  # what is judged next must know it
-        await self._threads.run(duty.hours.begin, self._writer, owner, self._first_record_ms())
+        if duty.hours.judged_ms is None:
+            await self._threads.run(duty.hours.begin, self._writer, owner, self._first_record_ms())
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:

@@ -65,6 +65,7 @@ def summary(rounds: Sequence[dict[str, Any]], limits: Sequence[dict[str, float]]
             "cpu_vs_count": limit["cpu_us_per_message"] / ours_us,
             "cpu_vs_decode": limit["decode_us_per_message"] / ours_us,
             "pace_vs_count": median["pace_per_s"] / limit["pace_per_s"],
+            "pace_vs_decode": median["pace_per_s"] * limit["decode_us_per_message"] / _MILLION,
         }
     return {"median": median, "limit": limit, "ratios": ratios, "rounds": rounds, "limits": limits}
 

@@ -1,6 +1,6 @@
 """How long the pages of figures take over a year of a hundred nodes: `python -m loadtest.page_times`.
 
-Headless Chromium opens Costs and each dashboard at each range, on the same cores as the server: cold, as the first page
+Headless Chromium opens Costs, Idle and each dashboard at each range, on the same cores as the server: cold, as the first page
 of a server that has just started, and warm, on one that has answered before.
 """
 
@@ -32,7 +32,7 @@ _ROUNDS: Final = 5
 _WITHIN_MS: Final = 120_000
 #: For so long no further answer may come before a page counts as complete.
 _QUIET_MS: Final = 600
-#: Notes at each frame which panels have their answer by then, and what Costs shows.
+#: Notes at each frame which panels have their answer by then, and what Costs and Idle show.
 _WATCH: Final = """
 (() => {
   const seen = (globalThis.seen = { at: {}, failed: {} });
@@ -49,19 +49,21 @@ _WATCH: Final = """
     const parts = document.querySelector(".costs-parts:not([hidden])");
     if (parts) note("rows");
     if (parts?.querySelector(".costs-chart:not(.dimmed) .timechart-plot:not([hidden])")) note("chart");
+    if (document.querySelector(".idle-parts:not(.dimmed) > section")) note("tables");
     requestAnimationFrame(look);
   };
   requestAnimationFrame(look);
 })();
 """
-#: Whether everything is there: each panel, or the parts of Costs, and no request of the page is under way.
+#: Whether everything is there: each panel, the parts of Costs or the tables of Idle, and no request of the page is under way.
 _IS_WHOLE: Final = """
 (quietMs) => {
-  const answers = performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|panels)/.test(each.name));
+  const answers = performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels)/.test(each.name));
   const last = Math.max(0, ...answers.map((each) => each.responseEnd));
   const panels = document.querySelectorAll('section.panel[aria-labelledby^="panel-"]').length;
   const known = Object.keys(seen.at).length + Object.keys(seen.failed).length;
-  const isThere = panels > 0 ? known >= panels : seen.at.chart !== undefined && !document.querySelector(".costs-parts .dimmed");
+  const isCosts = seen.at.chart !== undefined && !document.querySelector(".costs-parts .dimmed");
+  const isThere = seen.at.tables !== undefined || (panels > 0 ? known >= panels : isCosts);
   return (isThere && answers.length > 0 && performance.now() - last > quietMs) || seen.failed.page !== undefined;
 }
 """
@@ -69,7 +71,7 @@ _FOUND: Final = """
 () => ({
   ...seen,
   paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
-  answers: performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|panels)/.test(each.name))
+  answers: performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels)/.test(each.name))
     .map((each) => [each.name.replace(/.*api.v1./, ""), each.startTime, each.responseEnd]),
 })
 """
@@ -86,6 +88,8 @@ class View(NamedTuple):
 VIEWS: Final = (
     *(View("costs", shown, f"costs?range={range_}") for shown, range_ in (("24h", "24h"), ("30d", "30d"), ("1y", "year"))),
     View("costs by job", "1y", "costs?range=year&by=job"),
+    *(View("idle", range_, f"idle?range={range_}") for range_ in ("24h", "7d", "30d")),
+    View("idle", "1y", "idle?range=all"),
     *(
         View(board, range_, f"dashboards/{board}?range={range_}&job={year.LONG_JOB}")
         for board in ("executive", "oncall", "debug")

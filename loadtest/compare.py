@@ -64,7 +64,8 @@ def judge(results: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Judg
 def _judged(
     scenario: str, what: str, names: Sequence[str], then: Mapping[str, float], now: Mapping[str, float]
 ) -> Judged:
-    reference, found = tuple(then[name] for name in names), tuple(now[name] for name in names)
+    known = [name for name in names if name in then]  # a reference of before may lack one
+    reference, found = tuple(then[name] for name in known), tuple(now[name] for name in known)
     fall = min(1 - new / old for old, new in zip(reference, found, strict=True))
     return Judged(scenario, what, reference, found, fall)
 

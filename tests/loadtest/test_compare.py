@@ -86,6 +86,13 @@ def test_one_yardstick_that_ran_fast_says_nothing_of_the_meter(files: Any) -> No
     assert files(results(), results(count_us=1.0, count_pace=1_200_000.0)) == 0
 
 
+def test_a_reference_without_a_newer_ratio_still_judges(files: Any) -> None:
+    then = results()
+    del then["scenarios"]["w2"]["ratios"]["pace_vs_decode"]
+    assert files(then, results()) == 0
+    assert files(then, results(pace=200_000)) == 1
+
+
 def test_nothing_in_common_is_a_fault(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     other = results()
     other["scenarios"]["w1"] = other["scenarios"].pop("w2")

@@ -61,6 +61,15 @@ def check_control(fields: Mapping[str, object]) -> None:
         _check_value(field_name(name), value, _LONGER.get(name, MAX_NAME_BYTES), is_free=True)
 
 
+def check_value(field: str, value: object) -> None:
+    """Check the sizes of the names in one field of a record.
+
+    Raises:
+        RefusedError: One is too long (reason `too_long`), or has a NUL byte (`nul_byte`).
+    """
+    _check_value(field, value, _ANY_SIZE if field == "job_id" else MAX_NAME_BYTES)
+
+
 def _check_value(field: str, value: object, most_bytes: int, *, is_free: bool = False) -> None:
     """Check a value; `is_free`: no wire type has counted its entries, and its names must not be shown."""
     if isinstance(value, str):

@@ -12,6 +12,10 @@ from schemas.reasons import Reason
 
 _NAMELESS: Final = "collect NAME --config FILE"
 _MAP: Final = f"change the rule of the map; trainfare {_NAMELESS} --check SAMPLE tries it"
+#: Of events that the meter would refuse.
+_REFUSED: Final = (
+    "mend the option that gives the field this value, in the collector's table, or the value at its source"
+)
 #: The collectors whose records a map reads.
 _WITH_MAP: Final = ("json-files", "kafka")
 _REPORT: Final = (
@@ -65,7 +69,7 @@ FREE_RULES: Final[Mapping[str, str]] = {
 
 #: Reason for which an entry is not understood -> what mends it.
 REMEDIES: Final[Mapping[str, str]] = {
-    **{str(reason): _MAP for reason in Reason},
+    **{str(reason): _REFUSED for reason in Reason},
     **dict.fromkeys(("each", "expression", "id", "too_much_work", "value"), _MAP),
     "billable_time": "compare the job's times with its bill; report the job's document if they are right there",
     "cost_not_written": "see the meter's address and the tokens in the table [mlflow]",
@@ -128,4 +132,8 @@ def remedy_of(reason: str, collector: str = "", config: str = "") -> str:
     """
     text = REMEDIES.get(reason, "")
     known = next((each for each in _WITH_MAP if collector.split(" ")[0] == each), "")
-    return text.replace(_NAMELESS, f"collect {known} --config {config or 'FILE'}") if known else text
+    if not known:
+        return text
+    return (_MAP if text == _REFUSED else text).replace(
+        _NAMELESS, f"collect {known} --config {config or 'FILE'}"
+    )

@@ -15,6 +15,7 @@ import typer
 from schemas.counting import how_many
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
+from streams.collect.collector import Collector, FindsUnusedOptions
 from streams.collect.registry import COLLECTORS, check_sample, open_collector
 from streams.errors import WrongUseError
 from streams.log import configure_logging
@@ -109,6 +110,7 @@ def collect(
         )
         trial.run_once()
         sys.stderr.write(f"{trial.account.shown(name, str(config))}\n")
+        _say_unused(collector, f"{config} [{name}]")
         return
     settings = settings_for()
     configure_logging(settings.log)
@@ -152,3 +154,10 @@ def collect(
 def _called(name: str) -> str:
     """What a collector is called beside others: of one node by its host, for there is one on each."""
     return f"{name}@{socket.gethostname()}" if COLLECTORS[name].of_one_node else name
+
+
+def _say_unused(collector: Collector, where: str) -> None:
+    """Name what the options name and nothing had that was read."""
+    if isinstance(collector, FindsUnusedOptions):
+        for each in collector.unused_options():
+            sys.stderr.write(f"unused: {where} {each}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from streams.accounts.account import Account
 from streams.collect.options import CollectorOptions
@@ -70,6 +70,14 @@ class Collector(Protocol):
         Raises:
             SourceUnavailableError: The rest cannot be read now.
         """
+
+
+@runtime_checkable
+class FindsUnusedOptions(Protocol):
+    """A collector that knows after a poll which names in its options nothing had that it read."""
+
+    def unused_options(self) -> Iterator[str]:
+        """Yield each with what the source has instead."""
 
 
 class PolledByOptions:

@@ -11,7 +11,7 @@ from pydantic import Field
 from streams.accounts.account import Account
 from streams.collect.allocations import Allocations, JobHolder, read_allocations
 from streams.collect.collector import CollectedEvent
-from streams.collect.options import CollectorOptions
+from streams.collect.options import CollectorOptions, PriceFields
 from streams.topics import Topic
 
 _NOBODY: Final = JobHolder("", 1)
@@ -34,7 +34,7 @@ class SampleOptions(CollectorOptions):
     allocations_file: Path | None = Field(
         default=None, description="File of allocations that a scheduler's collector writes."
     )
-    price_fields: dict[str, str] = Field(
+    price_fields: PriceFields = Field(
         default={}, description="Price fields of all samples, e.g. cluster, region."
     )
 

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas.durations import DAY_MS
 from schemas.events import PRICE_FIELDS
+from schemas.field_values import fault_of_value
+from schemas.wire import PricedWire
 
 
 def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
@@ -16,6 +18,10 @@ def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
         raise ValueError(
             f"{min(unknown)[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
         )
+    for name, value in fields.items():
+        # An event with such a value is a dead letter, and what it reports costs nothing.
+        if fault := fault_of_value(PricedWire, name, value):
+            raise ValueError(fault)
     return fields
 
 

@@ -185,7 +185,7 @@ def _options(model: type[CollectorOptions], table: Mapping[str, Any], where: str
 def _words(fault: Mapping[str, Any], model: type[CollectorOptions]) -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         return f"no such option; expected one of {', '.join(sorted(model.model_fields))}"
-    message: str = fault["msg"]
+    message: str = fault["msg"].removeprefix("Value error, ")
     if fault["loc"] == ("files",) and fault["type"] in {"missing", "too_short"}:
         message += _OR_FILES
     return message[:1].lower() + message[1:]

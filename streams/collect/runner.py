@@ -13,8 +13,8 @@ from streams.accounts.account import Account, EntryClass
 from streams.accounts.causes import remedy_of
 from streams.clock import Clock
 from streams.collect.collector import Collector, Position, SourceUnavailableError
+from streams.collect.judging import Refusal, without_refused
 from streams.collect.metrics import CollectorMetrics
-from streams.collect.naming import RefusedName, with_allowed_names
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
 from streams.collect.source_report import SourceReport
@@ -82,10 +82,10 @@ class CollectorRunner:
             TrainfareError: The source or the destination is unreachable; what was acknowledged before stays so.
         """
         published = 0
-        account, refused = Account(), dict[RefusedName, None]()
+        account, refused = Account(), dict[str, Refusal]()
         try:
             for given in self._collector.poll(self._position, self._clock.now_ms()):
-                batch = with_allowed_names(given, refused)
+                batch = without_refused(given, refused)
                 if batch.events:
                     self._publisher.publish(batch.events)
                     published += len(batch.events)
@@ -99,11 +99,11 @@ class CollectorRunner:
         except TrainfareError:
             # The next poll begins after these entries: nobody would account for them again.
             if account.read:
-                self._report(_refused(account, refused))
+                self._report(_refused(account, refused.values()))
                 if self._source_report is not None:
                     self._source_report.add(account)
             raise
-        self._report(_refused(account, refused))
+        self._report(_refused(account, refused.values()))
         now_ms = self._clock.now_ms()
         self._metrics.polled(now_ms)
         if self._source_report is not None:
@@ -162,7 +162,7 @@ class CollectorRunner:
         return max(self._collector.interval_ms - (self._clock.monotonic_ms() - began_ms), 0)
 
 
-def _refused(account: Account, refused: Iterable[RefusedName]) -> Account:
-    for name in refused:
-        account.refuse(*name)
+def _refused(account: Account, refused: Iterable[Refusal]) -> Account:
+    for each in refused:
+        account.refuse(*each)
     return account

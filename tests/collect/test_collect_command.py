@@ -116,7 +116,7 @@ def test_where_no_file_is_named_it_says_how_to(
     [
         (("dcgm", "--files", "a"), "collect dcgm reads no files; name its source in the table [dcgm]"),
         (("aws-flow-logs", "a.log"), "name files after --files"),
-        (("aws-flow-logs", "--files", ""), "files: value error, '' names no files, expected e.g. /logs/*.gz"),
+        (("aws-flow-logs", "--files", ""), "files: '' names no files, expected e.g. /logs/*.gz"),
     ],
 )
 def test_files_where_there_are_none(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

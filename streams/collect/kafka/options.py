@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -17,6 +18,7 @@ from pydantic import (
 )
 
 from schemas.decode import WIRES
+from schemas.field_values import fault_of_value
 from streams.collect.allocations import Allocations, read_allocations
 from streams.collect.kafka.expressions import EXPRESSION_CHARS, compiled
 from streams.collect.kafka.units import conversion
@@ -113,9 +115,21 @@ class MapRule(BaseModel):
         twice = self.fields.keys() & self.constants.keys()
         if twice:
             raise ValueError(f"{min(twice)!r} is in `fields` and in `constants`")
+        for name, value in self._given():
+            if fault := fault_of_value(WIRES[self.target], name, value):
+                raise ValueError(fault)
         if not self.id and self.target is not Topic.GPU:
             raise ValueError("`id`: name what tells one event from another, e.g. id = ['job_id', 'state']")
         return self
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """Yield the values that the rule itself gives to fields, whatever a record has."""
+        yield from self.constants.items()
+        for name, field in self.fields.items():
+            tabled = () if field.values is None else (*field.values.values(), field.otherwise)
+            # A unit is applied to what a table says, never to a default.
+            given = (field.default, *(tabled if field.unit is None else ()))
+            yield from ((name, each) for each in given if each is not None)
 
 
 class SourceConnection(BaseModel):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas.durations import DAY_S
+from schemas.escaping import visible
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import EventBatch, PolledByOptions, Position, SourceUnavailableError
@@ -42,6 +43,7 @@ _ASKED_AGAIN_AT_START_S: Final = 3_600
 #: What ended just now, and squeue does not list, may still be incomplete in sacct.
 _SETTLED_S: Final = 30
 _EVENTS_PER_BATCH: Final = 1_000
+_PARTITIONS_SHOWN: Final = 20
 
 
 class SlurmCollector(PolledByOptions):
@@ -55,6 +57,7 @@ class SlurmCollector(PolledByOptions):
         self._accounting = Accounting(options.sacct_command, ask) if options.use_sacct else None
         self._asked_again_s = _ASKED_AGAIN_AT_START_S
         self._gpu_milli_of_node: dict[str, int] = {}
+        self._partitions: set[str] = set()  # of what the last poll read
         self._without_end: set[int] = set()  # gone from squeue at the last poll, and no end in sacct either
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -77,6 +80,7 @@ class SlurmCollector(PolledByOptions):
         except SourceUnavailableError as fault:
             ended, away = [], fault
         new = self._new_events([*parts, *ended], progress, listed, account)
+        self._partitions = {part.record.partition for part in (*parts, *ended)} - {""}
         for first in range(0, len(new), _EVENTS_PER_BATCH):
             batch = new[first : first + _EVENTS_PER_BATCH]
             for each in batch:
@@ -94,6 +98,13 @@ class SlurmCollector(PolledByOptions):
         for number, said in enumerate(faults):
             account.not_understood(number, "malformed", said)
         yield EventBatch([], progress.position(), account.total())
+
+    def unused_options(self) -> Iterator[str]:
+        """Yield the partitions of `partition_price_fields` that no job or node of the last poll is in."""
+        has = ", ".join(visible(each) for each in sorted(self._partitions)[:_PARTITIONS_SHOWN]) or "none"
+        for name in self._options.partition_price_fields:
+            if name not in self._partitions:
+                yield f"partition_price_fields.{visible(name)}: no job or node is in that partition; partitions: {has}"
 
     def _ended(
         self,
@@ -140,6 +151,7 @@ class SlurmCollector(PolledByOptions):
     def _node_batch(self, progress: Progress, now_s: int) -> EventBatch:
         """The events of nodes, remembered as published."""
         listing = listed_nodes(self._ask(self._options.nodes_command))
+        self._partitions.update(*(node.partitions for node in listing.nodes))
         account = Account()
         for fault in listing.faults:
             account.not_understood("malformed", fault)

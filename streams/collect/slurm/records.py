@@ -210,7 +210,15 @@ def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:
             raise TypeError(f"{list_name} is no list")
         return [orjson.dumps(entry) for entry in entries]
     except (ValueError, TypeError, KeyError, RecursionError) as fault:
-        raise SourceUnavailableError(f"{command}: no JSON of Slurm ({visible(str(fault)[:200])})") from None
+        said = f"{command}: no JSON of Slurm ({visible(str(fault)[:200])})"
+        raise SourceUnavailableError(f"{said}{_mend_of(answer, command)}") from None
+
+
+def _mend_of(answer: bytes, command: str) -> str:
+    """What mends an answer that is a table of text, or nothing at all."""
+    if answer.lstrip().startswith((b"{", b"[")):
+        return ""
+    return f"; {command} is to answer JSON, as Slurm's commands do with --json: docs/sources/slurm.md, What Slurm is asked"
 
 
 def _number(digits: str) -> int | float:

@@ -63,13 +63,13 @@ GOOD = '{"kind": "run", "id": "a", "at": 1780308000}'
             RULE.replace("'run'", "'run"),
             GOOD,
             2,
-            '[kafka] rules.0.when: value error, "kind == \'run" is no JMESPath',
+            '[kafka] rules.0.when: "kind == \'run" is no JMESPath',
         ),
         (
             RULE.replace("s->ms", "s->GiB"),
             GOOD,
             2,
-            "rules.0.fields.time_ms.unit: value error, expected text, number",
+            "rules.0.fields.time_ms.unit: expected text, number",
         ),
         (RULE.replace('target = "jobs"', 'target = "prices"'), GOOD, 2, "expected one of jobs, gpu, network"),
         (

@@ -162,10 +162,10 @@ def test_what_a_node_is_itself_goes_before_its_partitions_and_asks_nobody() -> N
     featured = [each._replace(features=("ib", "reserved")) for each in nodes("24.11", 0)]
     given = options(
         feature_price_fields={"reserved": {"purchase": "reserved"}},
-        node_price_fields={"n[2-9]": {"purchase": "capacity_block"}},
+        node_price_fields={"n[2-9]": {"purchase": "on_prem"}},
     )
     found = looked(featured, None, T0_S, given, pytest.fail)
-    assert purchases(found) == ["reserved", "capacity_block"]
+    assert purchases(found) == ["reserved", "on_prem"]
     assert found.faults == []
 
 

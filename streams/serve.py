@@ -17,7 +17,7 @@ from streams.clock import Clock, SystemClock
 from streams.config.serving import ServeSettings
 from streams.config.settings import Settings
 from streams.from_settings import target_of
-from streams.segmented_log.directory import DIRECTORY
+from streams.segmented_log.directory import DIRECTORY, how_to_go_on, lacks_log
 from streams.segmented_log.log import LogOptions
 from streams.web.record_log import Writers
 
@@ -54,11 +54,16 @@ def _check_store(settings: Settings, data: Path) -> None:
         return
     with closing(ClickHouseStore(target)) as store:
         log = store.meta.get("log")
-    if log is not None:
+    if log is None:
+        return
+    shows = f"`trainfare serve --data {data} --read-only` shows this one on the page"
+    if lacks_log(data, log):
         raise StoreMismatch(
-            f"{data} has a store of another log ({log}), which `serve` cannot go on with: give it a directory of its own; "
-            f"`trainfare serve --data {data} --read-only` shows this one on the page"
+            f"{data} has a store without its log, which `serve` goes on from: {how_to_go_on(data)}; {shows}"
         )
+    raise StoreMismatch(
+        f"{data} has a store of another log ({log}), which `serve` cannot go on with: give it a directory of its own; {shows}"
+    )
 
 
 def log_options(serve: ServeSettings) -> LogOptions:

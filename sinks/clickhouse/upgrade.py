@@ -21,6 +21,7 @@ MIGRATIONS: Final = "SELECT name, checksum FROM migrations"
 HEADS: Final = """
 SELECT shard, version, hex(substring(blob, 1, {bytes:UInt64})) AS head FROM snapshots
 WHERE chunk = 0 AND (shard, version) IN (SELECT shard, max(version) FROM snapshots GROUP BY shard) ORDER BY shard"""
+_LOG: Final = "SELECT argMax(value, version) AS log FROM `{database}`.meta WHERE key = 'log'"
 _SHOWN: Final = 6
 
 
@@ -33,11 +34,15 @@ class StoredHead(NamedTuple):
 
 
 class StoredForm(NamedTuple):
-    """What made a store, and the newest snapshots in it. `has_origins`: whether it is known what views were made of."""
+    """What made a store, and the newest snapshots in it.
+
+    `has_origins`: whether it is known what views were made of. `log`: what the store was made from; empty if nobody has said.
+    """
 
     form: Form
     heads: Sequence[StoredHead]
     has_origins: bool = True
+    log: str = ""
 
 
 def read_form(target: Target, head_bytes: int) -> StoredForm:
@@ -57,9 +62,15 @@ def read_form(target: Target, head_bytes: int) -> StoredForm:
             if form.is_new
             else connection.call(lambda client: client.query(sql, parameters=bound)).result_rows
         )
+        log = (
+            ""
+            if form.is_new
+            else connection.call(lambda client: client.command(_LOG.format(database=target.database)))
+        )
     finally:
         connection.close()
-    return StoredForm(form, [StoredHead(int(n), int(v), bytes.fromhex(str(head))) for n, v, head in rows])
+    heads = [StoredHead(int(n), int(v), bytes.fromhex(str(head))) for n, v, head in rows]
+    return StoredForm(form, heads, log=str(log))
 
 
 def changes_to(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -39,22 +41,30 @@ def backup(place: PlaceArgument, data: DataOption = None) -> None:
     for part in back_up(target, where):
         sys.stdout.write(f"{part.name}: {how_many(part.files, 'file')}, {part.size_bytes / _MB:,.1f} MB\n")
     sys.stdout.write(f"backed up {target} to {where.address}\n")
+    if beside := _beside(target):
+        sys.stdout.write(
+            f"not in it, copy them too (cp -a) before `trainfare serve` runs again: {', '.join(map(str, beside))}\n"
+        )
 
 
 def restore_(place: PlaceArgument, data: DataOption = None) -> None:
     """Restore a backup into an empty directory or database, and bring its tables to the form of this version."""
     from sinks.clickhouse import ClickHouseStore
     from sinks.clickhouse.backup import restore
+    from sinks.target import Embedded
     from streams.cli.reading import target_of
+    from streams.segmented_log.directory import how_to_go_on, lacks_log
 
     settings = settings_for(data)
     require_store(settings)
     target = target_of(settings.clickhouse, may_begin=True)
     rows = restore(target, _place(place, target))
-    ClickHouseStore(target).close()
-    sys.stdout.write(
-        f"restored {how_many(rows, 'row')} into {target}; workers go on from its snapshots, as far as the log has the records since\n"
-    )
+    with closing(ClickHouseStore(target)) as store:
+        log = store.meta.get("log") or ""
+    goes_on = "workers go on from its snapshots, as far as the log has the records since"
+    if isinstance(target, Embedded) and lacks_log(target.data_dir, log):
+        goes_on = f"before `trainfare serve` can go on with it, {how_to_go_on(target.data_dir)}"
+    sys.stdout.write(f"restored {how_many(rows, 'row')} into {target}; {goes_on}\n")
 
 
 def retention(
@@ -86,6 +96,19 @@ def retention(
         sys.stdout.write(f"{verb} {table}: {named}\n")
     if not found:
         sys.stdout.write(f"no month of minutes ended more than {kept} days before the newest event\n")
+
+
+def _beside(target: Target) -> list[Path]:
+    """What `trainfare serve` keeps beside the tables: the log, which it needs to go on, and secrets that it would make anew."""
+    from sinks.target import Embedded
+    from streams.costs import closing_key
+    from streams.segmented_log.directory import DIRECTORY
+    from streams.web import local_token
+
+    if not isinstance(target, Embedded) or not (target.data_dir / DIRECTORY).is_dir():
+        return []
+    kept = (target.data_dir / name for name in (DIRECTORY, local_token.FILE_NAME, closing_key.FILE_NAME))
+    return [path for path in kept if path.exists()]
 
 
 def _place(text: str, target: Target) -> BackupPlace:

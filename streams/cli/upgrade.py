@@ -39,6 +39,7 @@ def check(data: DataOption = None, url: UrlOption = None, form: FormatOption = O
     where, stored = _stored(settings, url)
     steps = [UpgradeStep("store", where, f"is looked at by trainfare {release()}; nothing is changed")]
     steps += [UpgradeStep("tables", *each) for each in changes_to(stored)]
+    steps += _log(settings, stored.log)
     steps += _snapshots(stored.heads)
     steps += _settings()
     write(Grid(("part", "subject", "at the first start", "to mend"), steps), form)
@@ -85,6 +86,16 @@ def _through(worker: RemoteReader) -> StoredForm:
         [StoredHead(int(str(n)), int(str(version)), bytes.fromhex(str(head))) for n, version, head in heads],
         has_origins=comments is not None,
     )
+
+
+def _log(settings: Settings, log: str) -> Iterator[UpgradeStep]:
+    from streams.segmented_log.directory import DIRECTORY, how_to_go_on, lacks_log
+
+    data = settings.clickhouse.data_dir
+    if data is not None and lacks_log(data, log):
+        yield UpgradeStep(
+            "log", str(data / DIRECTORY), "is not there: `serve` would refuse to start", how_to_go_on(data)
+        )
 
 
 def _snapshots(heads: Sequence[StoredHead]) -> Iterator[UpgradeStep]:

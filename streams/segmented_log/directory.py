@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
@@ -32,7 +33,23 @@ REFERENCE: Final = "reference"
 _LOCK: Final = "lock"
 _IDENTITY: Final = "identity.json"
 _FORMAT: Final = 1
+_ID_BYTES: Final = 16
+#: The end of the name by which a store knows a log on disk; the id of a cluster of Kafka is shorter, and no hex number.
+_ON_DISK: Final = re.compile(rf" [0-9a-f]{{{2 * _ID_BYTES}}}")
 _FILE_MAX_BYTES: Final = 4_096
+
+
+def lacks_log(data: Path, log: str) -> bool:
+    """Whether a store in a data directory was made from a log on disk (`log` of its metadata) that is not beside it."""
+    return _ON_DISK.search(log[-2 * _ID_BYTES - 1 :]) is not None and not (data / DIRECTORY).exists()
+
+
+def how_to_go_on(data: Path) -> str:
+    """What a store needs that lacks its log."""
+    return (
+        f"copy the folder `{DIRECTORY}` of the directory that was backed up, which a backup of the tables does not contain: "
+        f"cp -a DIR/{DIRECTORY} {data}/"
+    )
 
 
 class _Identity(msgspec.Struct):
@@ -142,7 +159,7 @@ def _locked(path: Path) -> int:
 def _identity(path: Path, partitions: int) -> _Identity:
     stored = read_private(path / _IDENTITY, _FILE_MAX_BYTES)
     if stored is None:
-        identity = _Identity(secrets.token_hex(16), partitions)
+        identity = _Identity(secrets.token_hex(_ID_BYTES), partitions)
         write_private(path / _IDENTITY, msgspec.json.encode(identity))
         return identity
     try:

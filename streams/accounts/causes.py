@@ -92,6 +92,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "no_gpu_metrics": "let the exporter report GPUs by metrics of DCGM or AMD's exporters, or take it out of targets",
     "not_offered": "see the device plugin of the node; of GPUs that are had by ResourceClaims alone no idle time is known",
     "no_plain_price": "the list sells its GPUs on other terms only: load a list that has the price, or a CSV",
+    "no_suspend_times": "only squeue knows when: suspended time of the past is paid; set suspended_hold_gpus = true where that is right",
     "no_times": "let the document say when the job began and ended; nothing is paid, or for ever, without",
     "no_utilization": "let the exporter report DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_DEV_GPU_UTIL; of MIG instances, sample them "
     "by dcgm or the SDK",

@@ -123,6 +123,19 @@ def backfill(
         names = ", ".join(each.name for each in given)
         _put_on_record(settings, "backfill", result.run, names, result.counts.lines)
         _show(result, form)
+        if result.unpriced_gpu_hours:
+            sys.stderr.write(f"trainfare: {_mend_of_unpriced(result, settings)}\n")
+
+
+def _mend_of_unpriced(result: BackfillResult, settings: Settings) -> str:
+    """What gives GPU-hours their price; a directory has no worker that takes it from a log."""
+    hours, data = result.unpriced_gpu_hours.quantize(_MILLIONTH).normalize(), settings.clickhouse.data_dir
+    loaded = (
+        "`trainfare prices load FILE`"
+        if data is None
+        else f"`trainfare prices load FILE --out prices.jsonl`, `trainfare backfill prices.jsonl --data {data}`"
+    )
+    return f"{hours:,f} GPU-hours have no price: {loaded}, then this command again (docs/backfill.md, Prices)"
 
 
 def _instant_ms(text: str) -> int:

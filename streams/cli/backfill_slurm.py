@@ -8,19 +8,17 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, cast
 
 import msgspec
 import zstandard
 
-from schemas.counting import how_many
 from schemas.durations import DAY_MS
 from schemas.escaping import visible
+from streams.accounts.account import Account
 from streams.cli.files import write_new
 from streams.cli.progress import progress
 from streams.errors import WrongUseError
-
-_FAULTS_SHOWN: Final = 5
 
 
 def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -> Path:
@@ -43,12 +41,14 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
     options = cast("Options", options_of("slurm", config))
     path = out or Path(f"slurm-{_day(since_ms)}-{_day(until_ms)}.jsonl.zst")
     if path.exists():
-        sys.stderr.write(f"trainfare: {visible(str(path))} is there, sacct is not asked again\n")
+        sys.stderr.write(
+            f"trainfare: {visible(str(path))} is there, sacct is not asked again; remove it to read anew, as after a change of {visible(str(config))}\n"
+        )
         return path
     if path.suffix != ".zst":
         raise WrongUseError(f"--events {path}: its name must end in .zst: it is written compressed")
     since_s, until_s = since_ms // 1000, until_ms // 1000
-    faults: list[str] = []
+    account = Account()
     with progress("asking sacct, day by day", -(-(until_s - since_s) // WINDOW_S), in_lines=True) as advance:
 
         def fill(file: IO[bytes]) -> None:
@@ -59,16 +59,11 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
                         packed.write(
                             encoder.encode({"topic": str(event.topic), "value": event.value}) + b"\n"
                         )
-                    faults.extend(part.faults)
+                    account.add(part.account)
                     advance(1)
 
         write_new(path, fill, "--events")
-    for fault in faults[:_FAULTS_SHOWN]:
-        sys.stderr.write(f"trainfare: not understood: {visible(fault)}\n")
-    if len(faults) > _FAULTS_SHOWN:
-        sys.stderr.write(
-            f"trainfare: and {how_many(len(faults) - _FAULTS_SHOWN, 'more record')} could not be read\n"
-        )
+    sys.stderr.write(f"{account.shown('slurm', str(config))}\n")
     return path
 
 

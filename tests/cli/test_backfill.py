@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -56,6 +57,20 @@ def test_it_says_what_it_metered_and_what_it_left_out(tmp_path: Path, data: Path
     assert undone.code == 0, undone.err
     assert "backfill 1 is taken back" in undone.out
     assert json.loads(trainfare("jobs", "--data", data, "--format", "json").out) == []
+
+
+def test_hours_without_a_price_are_said_with_what_gives_them_theirs(tmp_path: Path, data: Path) -> None:
+    lines = log_lines(tmp_path, jobs=2, minutes=2)
+    prices = [each for each in lines if each["topic"] == "prices"]
+    log = write(tmp_path / "log.jsonl", [each for each in lines if each not in prices])
+    done = on(data, log)
+    hours = json.loads(done.out)["unpriced_gpu_hours"].rstrip("0")
+    said = f"trainfare: {hours} GPU-hours have no price: `trainfare prices load FILE --out prices.jsonl`, "
+    assert f"{said}`trainfare backfill prices.jsonl --data {data}`, then this command again" in done.err
+    assert on(data, write(tmp_path / "prices.jsonl", prices)).code == 0
+    again = on(data, log)
+    assert (json.loads(again.out)["unpriced_gpu_hours"], "no price" in again.err) == ("0.000000", False)
+    assert float(json.loads(again.out)["usd"]) > 0
 
 
 def test_on_a_server_it_is_metered_repeated_and_taken_back(tmp_path: Path) -> None:
@@ -125,8 +140,9 @@ def test_slurms_history_is_metered_and_resumed_from_its_file(tmp_path: Path, dat
     assert ended
     assert found["jobs"] > 0
     assert found["balanced"]
+    assert re.search(r"^read \d+: \d+ metered, \d+ free, 0 not understood$", done.err, re.MULTILINE)
     (tmp_path / "answers.json").unlink()
     again = on(data, *words, cwd=tmp_path)
     assert again.code == 0, again.err
-    assert "sacct is not asked again" in again.err
+    assert "sacct is not asked again; remove it to read anew, as after a change of collect.toml" in again.err
     assert json.loads(again.out)["gpu_hours"] == found["gpu_hours"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from streams.collect.collector import CollectedEvent
-from streams.collect.slurm.accounting import Accounting, Ask
-from streams.collect.slurm.events import events_of, free_rule, is_over
+from streams.accounts.account import Account, KeyedAccount
+from streams.collect.collector import CollectedEvent, EventBatch
+from streams.collect.judging import Refusal, without_refused
+from streams.collect.slurm.accounting import Accounting, Ask, key_of
+from streams.collect.slurm.events import OddRecordError, SeenAttempt, events_of, free_rule, is_over
 from streams.collect.slurm.job_numbers import JobNumbers
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.tres import unknown_accelerators
@@ -21,10 +23,10 @@ WINDOW_S: Final = 86_400
 
 
 class HistoryPart(NamedTuple):
-    """The events of what ended in some time, and what of it could not be read."""
+    """The events of what ended in some time, and what became of each record of it."""
 
     events: list[CollectedEvent]
-    faults: list[str]
+    account: Account
 
 
 def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[HistoryPart]:
@@ -39,25 +41,46 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
     accounting = Accounting(options.sacct_command, ask)
     numbers = JobNumbers()
     for from_s in range(since_s, until_s, WINDOW_S):
-        part = HistoryPart([], [])
-        for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), part.faults):
+        events: list[CollectedEvent] = []
+        faults: list[str] = []
+        account = KeyedAccount()
+        for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), faults):
+            key = key_of(seen.record)
             if is_over(seen.record, since_s):
+                account.free(key, "before_since")
                 continue
-            if (reused := numbers.reused(seen.record)) and not free_rule(seen, options):
-                part.faults.append(
-                    f"{reused}; set another job_id_prefix from then on, and read the time before apart"
-                )
-            if seen.record.suspended_s and not options.suspended_hold_gpus:
-                part.faults.append(
-                    f"job {seen.record.raw_id} was suspended for {seen.record.suspended_s} s, and sacct does not say when: they are paid"
-                )
-            held = seen.record.allocated or seen.record.requested
-            if odd := unknown_accelerators(held, options):
-                part.faults.append(
-                    f"job {seen.record.raw_id} holds {odd}, and nothing says how many GPUs one is"
-                )
             try:
-                part.events.extend(keyed.event for keyed in events_of(seen, options, since_s))
+                events.extend(keyed.event for keyed in events_of(seen, options, since_s))
+            except OddRecordError as fault:
+                account.not_understood(key, fault.reason, str(fault))
             except ValueError as fault:
-                part.faults.append(str(fault))
-        yield part
+                account.not_understood(key, "malformed", str(fault))
+            else:
+                _account(seen, options, numbers, account)
+        for number, said in enumerate(faults):
+            account.not_understood(number, "malformed", said)
+        refused: dict[str, Refusal] = {}
+        kept = without_refused(EventBatch(events, {}), refused).events
+        total = account.total()
+        for each in refused.values():
+            total.refuse(*each)
+        yield HistoryPart(kept, total)
+
+
+def _account(seen: SeenAttempt, options: Options, numbers: JobNumbers, account: KeyedAccount) -> None:
+    """Account for a record whose events are made."""
+    record = seen.record
+    key, rule, reused = key_of(record), free_rule(seen, options), numbers.reused(record)
+    if odd := unknown_accelerators(record.allocated or record.requested, options):
+        account.not_understood(
+            key, "unknown_gres", f"job {record.raw_id} holds {odd}, and nothing says how many GPUs one is"
+        )
+    elif rule:
+        account.free(key, rule)
+    elif reused:
+        account.not_understood(key, "numbers_reused", f"{reused}; read the time before apart")
+    elif record.suspended_s and not options.suspended_hold_gpus:
+        said = f"job {record.raw_id} was suspended for {record.suspended_s} s, and sacct does not say when: they are paid"
+        account.not_understood(key, "no_suspend_times", said)
+    else:
+        account.metered(key)

@@ -25,7 +25,7 @@ def past(world: SlurmWorld, since_s: int, until_s: int, **options: Any) -> tuple
     log, faults = Log(), list[str]()
     for part in history(given, asking(given), since_s, until_s):
         log.publish(part.events)
-        faults += part.faults
+        faults += part.account.said
     return log, faults
 
 

@@ -97,7 +97,14 @@ def test_a_backfill_names_what_it_does_not_read() -> None:
     answer = json.dumps({"jobs": jobs}).encode()
     (part, *_) = history(Options(), lambda _: answer, T_S, T_S + 3600)
     assert not part.events
-    assert "job 2 holds 4 gres/gcu, and nothing says how many GPUs one is" in part.faults
+    assert "job 2 holds 4 gres/gcu, and nothing says how many GPUs one is" in part.account.said
+    assert counted(part.account) == {"unknown_gres": 1, "no_times": 1}
+
+
+def test_a_backfill_leaves_out_what_the_meter_would_refuse() -> None:
+    answer = json.dumps({"jobs": [{**ended(GPUS), "account": "idle"}]}).encode()
+    (part, *_) = history(Options(), lambda _: answer, T_S, T_S + 3600)
+    assert (part.events, counted(part.account)) == ([], {"reserved_name": 1})
 
 
 def numbered(number: int, submit_s: int, user: str = "ada", restarts: int = 0, **more: Any) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def test_numbers_that_slurm_gives_again_are_said(later: dict[str, Any], reused: 
         return json.dumps({"jobs": jobs if "sacct" in command[0] else []}).encode()
 
     options = Options.model_validate({"since": "2026-11-25T15:00:00Z"})
-    faults = [said for part in history(options, ask, T_S - 60, T_S + 300) for said in part.faults]
+    faults = [said for part in history(options, ask, T_S - 60, T_S + 300) for said in part.account.said]
     assert ["counts from the beginning again" in each for each in faults] == [True] * reused
     collector = SlurmCollector(options, ask)
     batches = list(collector.poll(None, (T_S + 200) * 1000))
@@ -159,5 +166,7 @@ def test_suspensions_of_the_past_are_said_where_they_are_not_to_be_paid(holds: b
 
     options = Options.model_validate({"since": "2026-11-25T15:00:00Z", "suspended_hold_gpus": holds})
     (part,) = history(options, ask, T_S - 60, T_S + 300)
-    assert [said.startswith("job 2 was suspended for 20 s") for said in part.faults] == [True] * (not holds)
+    assert [said.startswith("job 2 was suspended for 20 s") for said in part.account.said] == [True] * (
+        not holds
+    )
     assert len(part.events) == 3

@@ -20,9 +20,10 @@ APPLIED = {each.name: each.checksum for each in KNOWN}
 
 
 def said(
-    migrations: dict[str, int], views: dict[str, ViewOrigin], **others: bool
+    migrations: dict[str, int], views: dict[str, ViewOrigin], *, has_origins: bool = True
 ) -> list[tuple[str, str, str]]:
-    return [tuple(each) for each in changes_to(StoredForm(Form(False, migrations, views), [], **others))]  # type: ignore[misc]  # of three texts each
+    stored = StoredForm(Form(False, migrations, views), [], has_origins)
+    return [tuple(each) for each in changes_to(stored)]  # type: ignore[misc]  # of three texts each
 
 
 def test_a_store_of_this_version_stays() -> None:

@@ -32,6 +32,7 @@ from streams.collect.nvidia_smi.answers import GPU_QUERY, REPORT_QUERY
 from streams.collect.nvidia_smi.collector import NvidiaSmiCollector
 from streams.collect.nvidia_smi.options import Options as NvidiaSmiOptions
 from streams.collect.slurm.collector import SlurmCollector
+from streams.collect.slurm.history import history
 from streams.collect.slurm.options import Options as SlurmOptions
 from tests.collect import test_accounts_of_jobs
 from tests.collect.accounts import accounted, counted, of_files
@@ -244,6 +245,30 @@ def test_jobs_of_slurm(tmp_path: Path) -> None:
         batches = list(collector.poll(batches[-1].position, (t_s + 200) * 1000))
     found = counted(batches[-1].account)
     assert (found["no_end"], found["unasked"]) == (3, 1), "three jobs are lost"
+
+
+def test_history_of_slurm(tmp_path: Path) -> None:
+    del tmp_path
+    t_s = 1_795_622_400
+
+    def ended(number: int, gpus: int = 1, gres: str = "gpu", **changes: Any) -> dict[str, Any]:
+        tres = {"allocated": [{"type": "gres", "name": gres, "count": gpus}], "requested": []}
+        times = {"submission": t_s, "start": t_s + 10, "end": t_s + 60, **changes.pop("time", {})}
+        found = {"job_id": number, "state": {"current": "COMPLETED"}, "time": times, "tres": tres}
+        return {**found, "restart_cnt": 0, "user": "ada", **changes}
+
+    jobs = [
+        ended(900), ended(901), ended(902, 0), ended(903, gres="npu"), ended(904, 10**9), ended(905, time={"end": 0}),
+        ended(906, time={"suspended": 20}), ended(907, time={"submission": t_s - 900, "start": t_s - 800, "end": t_s - 700}),
+        ended(908, account="idle"), {"job_id": "x"},
+        ended(17, time={"submission": t_s + 7200, "start": t_s + 7300, "end": t_s + 7400}),
+    ]  # fmt: skip
+    options = SlurmOptions(suspended_hold_gpus=False)
+    (part,) = history(options, lambda _: json.dumps({"jobs": jobs}).encode(), t_s, t_s + 9000)
+    assert counted(part.account) == {
+        "metered": 2, "no_gpu": 1, "unknown_gres": 1, "malformed": 2, "no_times": 1, "no_suspend_times": 1,
+        "before_since": 1, "reserved_name": 1, "numbers_reused": 1,
+    }  # fmt: skip
 
 
 def test_records_of_topics(tmp_path: Path) -> None:

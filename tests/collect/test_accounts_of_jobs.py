@@ -220,5 +220,11 @@ def test_runs_of_wandb(tmp_path: Path) -> None:
     assert counted(whole) == {"metered": total - 2, "empty": 1, "malformed": 1, "unreadable": 1}
     alone = counted(accounted(world.collector(standalone_runs=False), now_ms))
     assert alone["standalone_runs"] + alone["metered"] == total - 2
+    odd = world.collector()
+    # As a run's own trainfare.purchase may name it; the table is checked when it is read.
+    vars(odd)["_options"] = vars(odd)["_options"].model_copy(update={"price_fields": {"purchase": "cheap"}})
+    cheap = counted(accounted(odd, now_ms))
+    assert cheap["malformed"] > 1, "there is no such purchase"
+    assert sum(cheap.values()) == total + 1
     later = datetime.fromtimestamp(now_ms / 1000 + 86_400, UTC)
     assert counted(accounted(world.collector(since=later), now_ms + 86_500_000))["before_since"] > 0

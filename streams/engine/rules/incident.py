@@ -214,14 +214,21 @@ def severity_of(
     Jobs that do nothing waste all that they pay, those that burn what is above the expected rate. Alerts for the digest do not
     count, nor those that are over, nor do jobs that ran one after another.
     """
-    severities, wasted = [DIGEST], dict[str, int]()
-    for each in alerts:
-        severities.append(each.severity_at(at_ms))
-        if severities[-1] != DIGEST and not is_run and (nano := each.wasted_at(at_ms)):
-            wasted[each.job_id] = max(wasted.get(each.job_id, 0), nano)
+    severities = {each: each.severity_at(at_ms) for each in alerts}
+    urgent = [each for each, severity in severities.items() if severity != DIGEST]
+    wasted = {} if is_run else _wasted(urgent, at_ms)
     if wasted and sum(wasted.values()) >= of[PAGE_FROM] * NANO_PER_USD:
         return PAGE
-    return max(severities, key=URGENCY.index)
+    return max([DIGEST, *severities.values()], key=URGENCY.index)
+
+
+def _wasted(alerts: Iterable[SharedAlert], at_ms: int) -> dict[str, int]:
+    """Nano-dollars per hour that each job wastes at an instant; jobs that waste nothing are left out."""
+    wasted: dict[str, int] = {}
+    for each in alerts:
+        if nano := each.wasted_at(at_ms):
+            wasted[each.job_id] = max(wasted.get(each.job_id, 0), nano)
+    return wasted
 
 
 def finding(
@@ -244,6 +251,7 @@ def finding(
     dearest = sorted(rates, key=lambda job_id: (-rates[job_id], job_id))[:_DEAREST]
     # Jobs that ran one after another do not pay at one time.
     nano = alerts[-1].nano_per_hour if is_run else sum(rates.values())
+    above_nano = sum(_wasted((each for each in alerts if each.expected_nano), at_ms).values())
     stood_ms = min((each.stood_ms for each in alerts if each.stood_ms is not None), default=None)
     pools = {each.pool for each in alerts}
     said, advice = _words(cause, titles, at_ms, stood_ms, pools.pop() if len(pools) == 1 else ("", ""))
@@ -258,7 +266,10 @@ def finding(
 
     def text(at_most: int) -> str:
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
-        return f"{how_many(len(rates), 'job')} at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
+        above = f", {rounded_usd(above_nano)}/h above what is expected," if above_nano else ""
+        return (
+            f"{how_many(len(rates), 'job')} at {rounded_usd(nano)}/h{above} {said(at_most)} (most: {jobs})"
+        )
 
     if operator_of(cause) and (operator or not is_standstill(cause)):
         owner = operator

@@ -317,6 +317,14 @@ def test_burns_are_a_page_once_they_pay_enough_above_what_is_expected_together()
     assert (opened.severity, raised.severity, raised.page_ms) == ("ticket", "page", 2 * MINUTE_MS)
 
 
+def test_it_says_how_much_burns_pay_above_what_is_expected() -> None:
+    (opened,) = judged(BURNS, EACH_MINUTE, {}, live=True)
+    assert opened.summary.startswith("3 jobs at $150/h, $99/h above what is expected, of lr have one alert")
+    silent = [shared(Fired(POOL, f"run-{number}", 0, None)) for number in range(3)]
+    (alert,) = incident_changes(silent, [], {}, 0, MINUTE_MS, ON, {})
+    assert "expected" not in alert.summary
+
+
 @pytest.mark.parametrize("live", [True, False])
 def test_what_is_over_for_good_wastes_nothing_with_what_comes_later(live: bool) -> None:
     over = [each._replace(resolved_ms=10 * MINUTE_MS) for each in BURNS[:2]]

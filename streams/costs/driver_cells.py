@@ -26,6 +26,7 @@ from streams.costs.parts import (
     minute_conditions,
     names_in,
 )
+from streams.costs.periods import span_before_ms
 from streams.costs.request import CostRequest, has_price_fields
 from streams.costs.sql import CELLS_MAX
 from streams.errors import WrongUseError
@@ -61,7 +62,7 @@ def driver_steps(request: CostRequest) -> Steps[CostRows]:
 
 def _begin_ms(request: CostRequest) -> int:
     """Where the span before the one asked for begins."""
-    return max(2 * (request.from_ms or 0) - (request.to_ms or 0), 0)
+    return span_before_ms(request.from_ms or 0, request.to_ms or 0, request.calendar)
 
 
 def driver_sql(request: CostRequest, days: Sequence[Day] = ()) -> tuple[str, Parameters]:

@@ -29,7 +29,7 @@ from streams.costs.parts import (
     parameters_of,
     period_of,
 )
-from streams.costs.periods import floor_ms, previous_ms
+from streams.costs.periods import floor_ms, previous_ms, span_before_ms
 from streams.costs.request import TRAFFIC_METRICS, CostRequest, Metric, Period
 from streams.costs.traffic import traffic_sql
 
@@ -157,7 +157,7 @@ def previous_span(request: CostRequest) -> tuple[int | None, int | None]:
     """The hours with which those asked for are compared, ms; None: without bound."""
     begin_ms, end_ms = request.from_ms, request.to_ms
     if request.per is Period.all and begin_ms is not None and end_ms is not None:
-        return max(2 * begin_ms - end_ms, 0), begin_ms
+        return span_before_ms(begin_ms, end_ms, request.calendar), begin_ms
     return _one_before(begin_ms, request), _one_before(end_ms, request)
 
 

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.costs.answer import CostRows, cost_steps
 from streams.costs.day_parts import answered
+from streams.costs.driver_cells import driver_sql
 from streams.costs.request import request_of
 from tests.new_store import begun
 from tests.sinks.rows import rows
@@ -133,6 +135,28 @@ def test_the_whole_span_is_compared_with_the_equally_long_one_before(
     before_nano = sum(nano for at, _, nano in hours if first <= at < last)
     assert (row["cost_usd"], row["period_start"]) == (alone["cost_usd"], alone["period_start"])
     assert row["previous_cost_usd"] == Decimal(before_nano).scaleb(-9)
+
+
+@pytest.mark.parametrize(
+    ("zone", "since", "until", "before_from"),
+    [
+        ("", "2026-03-01T00:00", "2026-04-01T00:00", datetime(2026, 2, 1, tzinfo=UTC)),  # 31 days beside 28
+        ("", "2026-03-01T00:00", "2026-03-31T00:00", datetime(2026, 1, 30, tzinfo=UTC)),  # 30 days beside 30
+        # A day of 23 hours beside one of 24: clocks in Berlin go forward on 29 March.
+        ("Europe/Berlin", "2026-03-29", "2026-03-30", datetime(2026, 3, 27, 23, tzinfo=UTC)),
+        ("Europe/Berlin", "2026-03-01", "2026-04-01", datetime(2026, 1, 31, 23, tzinfo=UTC)),
+    ],
+)
+def test_whole_months_and_days_are_compared_with_as_many_before(
+    store: ClickHouseStore, hours: Rows, zone: str, since: str, until: str, before_from: datetime
+) -> None:
+    span = {"from_": since, "to": until} | ({"tz": zone} if zone else {})
+    (row,) = asked(store, **span, compare="previous").rows
+    begin = datetime.fromisoformat(since).replace(tzinfo=ZoneInfo(zone or "UTC"))
+    before_nano = sum(nano for at, _, nano in hours if before_from <= at < begin)
+    assert row["previous_cost_usd"] == Decimal(before_nano).scaleb(-9) > 0
+    drivers = driver_sql(request_of({"from": [since], "to": [until], "tz": [zone], "compare": ["previous"]}))
+    assert drivers[1]["begin_s"] == before_from.timestamp()
 
 
 @pytest.mark.parametrize(

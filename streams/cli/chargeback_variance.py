@@ -15,8 +15,9 @@ from streams.cli.output import Grid, plain, to_csv
 from streams.cli.reading import Reader
 from streams.costs.allocating import MonthBills, stored_usd
 from streams.costs.charge_lines import JOBS
-from streams.costs.variance import CAUSES, PRICE_PARTS, PRICES, price_records, right_prices
+from streams.costs.variance import CAUSE_COLUMNS, CAUSES, PRICE_PARTS, PRICES, price_records, right_prices
 
+VARIANCE_COLUMNS: Final = ("variance_usd", *CAUSE_COLUMNS, "no_job_usd")
 #: Jobs of one question, whose names must fit into it.
 _JOBS: Final = 1_000
 _FIXED: Final = ("sku", "component", "usd", "per", "gpus", "from")
@@ -24,19 +25,24 @@ _BESIDE: Final = ("used_usd", "jobs", "effective_ms")
 
 
 def with_variance(grid: Grid, bills: MonthBills, levels: int) -> Grid:
-    """The rows of a month with the variance of their jobs, and what of it comes from each cause."""
+    """The rows of a month with what they are charged less what was metered, and what of it comes from each cause.
+
+    The causes are those of jobs. What idle time and lines that no job used add to a row is `no_job_usd`, so that all rows sum
+    to the difference of the month.
+    """
     sums: dict[tuple[object, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     nobody = ("",) * levels
     for job, variance in bills.variances().items():
         for cause, amount in variance.causes.items():
             sums[bills.names.get(job, nobody)][cause] += amount
-    kind = grid.columns.index("kind")
+    kind, charge, metered = (grid.columns.index(name) for name in ("kind", "charge_usd", "metered_usd"))
     rows = []
     for row in grid.rows:
         causes = sums.get(tuple(row[:levels]), {}) if row[kind] == JOBS else {}
         amounts = [stored_usd(causes.get(cause, 0)) for cause in CAUSES]
-        rows.append((*row, stored_usd(sum(causes.values())), *amounts))
-    return Grid((*grid.columns, "variance_usd", *(f"{cause}_usd" for cause in CAUSES)), rows)
+        differs = row[charge] - row[metered]
+        rows.append((*row, differs, *amounts, differs - stored_usd(sum(causes.values()))))
+    return Grid((*grid.columns, *VARIANCE_COLUMNS), rows)
 
 
 def right_prices_of(store: Reader, bills: MonthBills, span: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -202,4 +202,5 @@ RULE: Final = JobRule(
     ),
     waste=all_it_pays,
     same_since=_same_since,
+    inhibited_by=("silent_job",),  # whether it saves is not heard either
 )

@@ -158,4 +158,5 @@ RULE: Final = LedgerRule(
     goes_on="above usual",
     finding=finding,
     margins=margins,
+    inhibited_by=("ceiling",),
 )

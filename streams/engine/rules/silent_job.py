@@ -145,4 +145,5 @@ RULE: Final = JobRule(
         "10 min",
     ),
     waste=all_it_pays,
+    inhibited_by=("after_node",),
 )

@@ -32,10 +32,24 @@ _ENDINGS: Final = (
 _WANTED: Final = "name a bill: CSV or JSON lines, also .gz, .zst or .zip, or Parquet, or a folder of them"
 _LEVELS: Final = ("day", "account", "resource", "sku")
 _LIST: Final = """
-SELECT file, format, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
-       correction_lines, other_currency_lines, billed_usd, time AS loaded, load_id
-FROM bill_loads FINAL
-ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, time, file, load_id
+SELECT l.file AS file, l.format AS format, l.status AS status, l.invoice_issuer_name AS invoice_issuer_name,
+       l.billing_account_id AS billing_account_id, toDate(l.billing_period_start) AS billing_period_start, l.lines AS lines,
+       l.correction_lines AS correction_lines, l.other_currency_lines AS other_currency_lines,
+       l.billed_usd + ifNull(c.converted, toDecimal128(0, 18)) AS billed_usd, l.time AS loaded, l.load_id AS load_id
+FROM bill_loads AS l FINAL
+LEFT JOIN (
+    SELECT load_id, invoice_issuer_name, billing_account_id, billing_period_start, sum(billed_usd) AS converted
+    FROM billed_lines WHERE billing_currency != 'USD'
+    GROUP BY load_id, invoice_issuer_name, billing_account_id, billing_period_start
+) AS c USING (load_id, invoice_issuer_name, billing_account_id, billing_period_start)
+ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, l.time, file, load_id
+"""
+#: What the lines of a file in other currencies come to.
+_CONVERTED: Final = """
+SELECT billing_currency, sum(billed_cost) AS billed, ifNull(sum(billed_usd), 0) AS usd, countIf(isNull(billed_usd)) AS unrated
+FROM billed_lines
+WHERE billing_currency != 'USD' AND load_id IN (SELECT load_id FROM bill_loads FINAL WHERE file = {file:String} AND status = 'loaded')
+GROUP BY billing_currency ORDER BY billing_currency
 """
 _GROUPS: Final = """
 SELECT {by}, sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd, sum(r.correction_usd) AS correction_usd,
@@ -54,10 +68,25 @@ SELECT sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd, sum(r
 FROM bill_reconciliation AS r
 WHERE r.day >= {first:String} AND r.day < {until:String}
 """
+#: What the lines themselves say, of causes that are of a line.
+_LINES: Final = """
+SELECT cause, count() AS lines, sum(billed) AS lines_usd
+FROM
+(
+    SELECT assumeNotNull(billed_usd) AS billed, arrayFilter(each -> each != '', [
+        if(charge_category IN ('Credit', 'Adjustment', 'Tax', 'Purchase'), lower(toString(charge_category)), ''),
+        if(is_correction OR charge_period_end <= billing_period_start, 'late_line', ''),
+        if(commitment_discount_id != '', 'commitment', '')]) AS causes
+    FROM billed_lines
+    WHERE isNotNull(billed_usd) AND toDate(charge_period_start) < {until:String} AND toDate(charge_period_end - 1) >= {first:String}
+)
+ARRAY JOIN causes AS cause GROUP BY cause
+"""
 _FINDINGS: Final = """
 SELECT cause, count() AS places, sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd,
        sum(r.correction_usd) AS correction_usd, sum(r.variance_usd) AS variance_usd
-FROM bill_reconciliation AS r ARRAY JOIN r.causes AS cause
+FROM bill_reconciliation AS r
+ARRAY JOIN if(empty(r.causes) AND r.differs AND r.status = 'matched', ['price'], r.causes) AS cause
 WHERE r.day >= {first:String} AND r.day < {until:String}
 GROUP BY cause ORDER BY cause
 """
@@ -81,6 +110,7 @@ _WHAT: Final = {
     "double_count": "lines that say the same twice, or two jobs that claim one resource",
     "late_line": "corrections, and charges of an earlier billing period",
     "missing_tag": "only billed, and no tag says whose",
+    "price": "billed otherwise than metered without a cause here, so by price or by quantity",
     "purchase": "purchases",
     "tax": "taxes",
     "tier": "the SKU had several unit prices, or a free part",
@@ -142,6 +172,8 @@ def load(
     with reader_for(data, url, writes=True) as store:
         for each in store.load_bills(files, asked, replace=replace):
             _say_loaded(each)
+            if each.is_new and each.other_currency_lines:
+                _say_converted(store, Path(each.name).name)
         store.allocate_bills()
 
 
@@ -241,8 +273,11 @@ def _notes(store: Reader, span: dict[str, str], *, is_billed: bool) -> list[str]
 
 def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:
     found = store.records(_FINDINGS, **span)
+    of_lines = {row["cause"]: row for row in store.records(_LINES, **span)}
     for row in found:
         row["meaning"] = _WHAT.get(str(row["cause"]), "")
+        line = of_lines.get(row["cause"], {"lines": None, "lines_usd": None})
+        row |= {"lines": line["lines"], "lines_usd": line["lines_usd"]}
     for row in store.records(_CURRENCIES, **span):
         said = f"{plain(row['billed'])} {row['billing_currency']} in lines without a rate of their day: `trainfare fx load`"
         money = dict.fromkeys(("metered_usd", "billed_usd", "correction_usd", "variance_usd"), 0)
@@ -277,6 +312,8 @@ def _show(
         OutputFormat.table,
     )
     for row in findings:
+        lines = row.get("lines")
+        of_lines = "" if lines is None else f"; {how_many(lines, 'line')} of {usd(row['lines_usd'])} USD"
         money = ", ".join(
             f"{name.removesuffix('_usd')} {usd(row[name])}"
             for name in sorted(_MONEY & row.keys())
@@ -284,12 +321,17 @@ def _show(
         )
         sys.stdout.write(
             visible(
-                f"FOUND {row['cause']}: {row['places']} x {row['meaning']}{f' ({money} USD)' if money else ''}"
+                f"FOUND {row['cause']}: {row['places']} x {row['meaning']}{f' ({money} USD)' if money else ''}{of_lines}"
             )
             + "\n"
         )
     if not findings and is_billed:
         sys.stdout.write("no cause found\n")
+    if len(findings) > 1:
+        sys.stdout.write(
+            "one place may have several causes, and its dollars count for each; what each cause is worth:"
+            " `trainfare chargeback --variance`\n"
+        )
 
 
 def _say_loaded(each: LoadedFile) -> None:
@@ -300,14 +342,23 @@ def _say_loaded(each: LoadedFile) -> None:
         sys.stdout.write(f"{name}: loaded already, nothing changed\n")
         return
     said = f"{name}: {each.format}, {how_many(each.lines, 'line')}, {trimmed(each.billed_usd)} USD"
-    for count, what in (
-        (each.corrections, "corrections"),
-        (each.other_currency_lines, "in other currencies, in dollars as far as there are rates"),
-        (each.rounded, "numbers of more than 18 decimals, rounded"),
+    for count, what, rest in (
+        (each.corrections, "correction", ""),
+        (each.other_currency_lines, "line", " in other currencies"),
+        (each.rounded, "number", " of more than 18 decimals, rounded"),
     ):
-        said += f"; {count} {what}" if count else ""
+        said += f"; {how_many(count, what)}{rest}" if count else ""
     if each.replaces:
         said += f"; replaces {', '.join(map(visible, each.replaces))}"
     sys.stdout.write(said + "\n")
     for note in each.notes:
         sys.stdout.write(f"  {visible(note)}\n")
+
+
+def _say_converted(store: Reader, file: str) -> None:
+    """What the lines of a file in other currencies come to, and what to do about those without a rate."""
+    for row in store.records(_CONVERTED, file=file):
+        said = f"  {usd(row['billed'])} {visible(row['billing_currency'])} are {usd(row['usd'])} USD"
+        if row["unrated"]:
+            said += f"; {how_many(row['unrated'], 'line')} without a rate of the day, charged to nobody until `trainfare fx load FILE`"
+        sys.stdout.write(said + "\n")

@@ -65,8 +65,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = trainfare("bills", "load", path, "--data", root / "meter")
     assert done.code == 0, done.err
     assert (
-        done.out == f"{root}/=april\\x1b.csv: FOCUS, 5 lines, 5.25 USD; 1 corrections; "
-        "1 in other currencies, in dollars as far as there are rates\n"
+        done.out == f"{root}/=april\\x1b.csv: FOCUS, 5 lines, 5.25 USD; 1 correction; "
+        "1 line in other currencies\n  7.00 EUR are 0.00 USD; 1 line without a rate of the day, "
+        "charged to nobody until `trainfare fx load FILE`\n"
     )
     return root / "meter"
 

@@ -65,8 +65,10 @@ def explained(folder: Path, price: str, *bill: dict[str, str], jobs: int = 1) ->
     assert done.code == 0, done.err
     found: dict[str, Any] = json.loads(done.out)
     for row in found["rows"]:
-        causes = [Decimal(row[f"{cause}_usd"]) for cause in CAUSES]
-        assert sum(causes) == Decimal(row["variance_usd"])
+        causes = [Decimal(row[f"{cause}_usd"]) for cause in (*CAUSES, "no_job")]
+        differs = Decimal(row["charge_usd"]) - Decimal(row["metered_usd"])
+        assert sum(causes) == Decimal(row["variance_usd"]) == differs
+        assert row["kind"] == "jobs" or sum(causes) == causes[-1]
     return found
 
 
@@ -98,6 +100,7 @@ def test_each_cause(bill: list[dict[str, str]], expected: dict[str, Any], tmp_pa
     found = explained(tmp_path, "3", *bill)
     (row,) = (row for row in found["rows"] if row["kind"] == "jobs")
     assert causes_of(row) == expected
+    assert Decimal(row["no_job_usd"]) == 0
     assert bool(found["prices"]) == ("price" in expected)
 
 

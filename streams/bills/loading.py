@@ -291,7 +291,8 @@ def _stands(each: Loaded, row: dict[str, object]) -> WrongUseError:
     return WrongUseError(
         f"{each.file.name}: {_named(row)} is loaded already, by {row['file']} on {row['time']:%Y-%m-%d}; {dated}"
         "if this is a newer export of the whole bill, --replace puts it in its place; if it is a further part, load all parts in "
-        "one command, with --replace"
+        "one command, with --replace; what came after the bill is loaded beside it as corrections (ChargeClass, or the category "
+        "of a plain list), in a file of nothing else"
     )
 
 

@@ -19,6 +19,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json,
 from streams.cli.reading import Reader, reader, reader_at, reader_for
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
+from streams.costs.closing_sql import CLOSED
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ LEFT JOIN (
     GROUP BY load_id, invoice_issuer_name, billing_account_id, billing_period_start
 ) AS c USING (load_id, invoice_issuer_name, billing_account_id, billing_period_start)
 ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, l.time, file, load_id
+"""
+#: The months that a file has bills of.
+_MONTHS: Final = """
+SELECT DISTINCT formatDateTime(billing_period_start, '%Y-%m') AS name FROM bill_loads FINAL
+WHERE file = {file:String} AND status = 'loaded' ORDER BY name
 """
 #: What the lines of a file in other currencies come to.
 _CONVERTED: Final = """
@@ -174,6 +180,8 @@ def load(
             _say_loaded(each)
             if each.is_new and each.other_currency_lines:
                 _say_converted(store, Path(each.name).name)
+            if each.is_new:
+                _say_closed(store, Path(each.name).name)
         store.allocate_bills()
 
 
@@ -313,7 +321,9 @@ def _show(
     )
     for row in findings:
         lines = row.get("lines")
-        of_lines = "" if lines is None else f"; {how_many(lines, 'line')} of {usd(row['lines_usd'])} USD"
+        of_lines = (
+            "" if lines is None else f"; {how_many(int(str(lines)), 'line')} of {usd(row['lines_usd'])} USD"
+        )
         money = ", ".join(
             f"{name.removesuffix('_usd')} {usd(row[name])}"
             for name in sorted(_MONEY & row.keys())
@@ -358,7 +368,16 @@ def _say_loaded(each: LoadedFile) -> None:
 def _say_converted(store: Reader, file: str) -> None:
     """What the lines of a file in other currencies come to, and what to do about those without a rate."""
     for row in store.records(_CONVERTED, file=file):
-        said = f"  {usd(row['billed'])} {visible(row['billing_currency'])} are {usd(row['usd'])} USD"
+        said = f"  {usd(row['billed'])} {visible(str(row['billing_currency']))} are {usd(row['usd'])} USD"
         if row["unrated"]:
-            said += f"; {how_many(row['unrated'], 'line')} without a rate of the day, charged to nobody until `trainfare fx load FILE`"
+            said += f"; {how_many(int(str(row['unrated'])), 'line')} without a rate of the day, charged to nobody until `trainfare fx load FILE`"
         sys.stdout.write(said + "\n")
+
+
+def _say_closed(store: Reader, file: str) -> None:
+    closed = {row["name"] for row in store.records(CLOSED)}
+    for row in store.records(_MONTHS, file=file) if closed else ():
+        if row["name"] in closed:
+            sys.stdout.write(
+                f"  {row['name']} is closed: its statements stay, and this is an adjustment of the next month that is closed\n"
+            )

@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from schemas.counting import how_many
@@ -40,7 +41,7 @@ def with_variance(grid: Grid, bills: MonthBills, levels: int) -> Grid:
     for row in grid.rows:
         causes = sums.get(tuple(row[:levels]), {}) if row[kind] == JOBS else {}
         amounts = [stored_usd(causes.get(cause, 0)) for cause in CAUSES]
-        differs = row[charge] - row[metered]
+        differs = Decimal(str(row[charge])) - Decimal(str(row[metered]))
         rows.append((*row, differs, *amounts, differs - stored_usd(sum(causes.values()))))
     return Grid((*grid.columns, *VARIANCE_COLUMNS), rows)
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.counting import how_many
 from schemas.durations import DAY_MS, NEVER_MS
 from schemas.reserved import USERS_JOBS
-from schemas.units import COMPONENTS
+from schemas.units import COMPONENTS, nano_of_usd
+from streams.engine.rules.formatting import short, usd
 from streams.engine.rules.lineage import RunKey, RunSpan, jobs_of_run, run_job, run_key
 
 #: So far back and ahead of a job its run is looked for.
@@ -39,6 +41,7 @@ FROM job_hours FINAL WHERE job_id IN {{jobs:Array(String)}} GROUP BY job_id"""
 
 #: Of a run of more jobs the newest ones are shown.
 _JOBS_AT_MOST: Final = 200
+_NAME_AT_MOST: Final = 48
 
 
 class RunSearch(NamedTuple):
@@ -102,3 +105,26 @@ def run_detail(run: FoundRun, rows: Iterable[Mapping[str, Any]]) -> dict[str, An
         **{name: sum((Decimal(str(job[name])) for job in jobs), Decimal(0)) for name in nothing},
         "jobs": jobs[-_JOBS_AT_MOST:],
     }
+
+
+class LaterTries(NamedTuple):
+    """The jobs of a run that began after an alert about it opened."""
+
+    jobs: int
+    last: str
+    lost_nano: int
+
+    def words(self, lost_nano: int) -> str:
+        """What has happened since, to follow the sentence of the opening, when `lost_nano` were lost."""
+        all_nano = lost_nano + self.lost_nano
+        lost = f", {usd(all_nano)} of work lost in all" if all_nano else ""
+        return f"{how_many(self.jobs, 'more job')} since, the last {short(self.last, _NAME_AT_MOST)}{lost}"
+
+
+def later_tries(run: Mapping[str, Any], opened_ms: int) -> LaterTries | None:
+    """What of a run, as `run_detail` has it, began after an instant; None: nothing."""
+    later = [job for job in run["jobs"] if job["began_ms"] >= opened_ms]
+    if not later:
+        return None
+    lost = sum((Decimal(str(job["lost_cost_usd"])) for job in later), Decimal(0))
+    return LaterTries(len(later), str(later[-1]["job_id"]), nano_of_usd(lost))

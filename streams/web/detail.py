@@ -10,7 +10,6 @@ import msgspec
 from streams.explain import receipts
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
-from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
 from streams.explain.stored import ExplainedStore, StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
@@ -57,7 +56,7 @@ class Details:
                 (costs, attempts, usage, burn, alerts, saves, nodes, hours, billed, spans),
                 run,
                 kept,
-            ) = await asyncio.gather(of_job, self._run(job_id), self.receipt(job_id))
+            ) = await asyncio.gather(of_job, self._figures.run_of(job_id), self.receipt(job_id))
             return {
                 "as_of_ms": await self._figures.as_of_ms(),
                 "job": job,
@@ -86,13 +85,6 @@ class Details:
         if not found or self._store_reader.teams is None:
             return found[0] if found else None
         return of_own_team(found[0])
-
-    async def _run(self, job_id: str) -> dict[str, Any] | None:
-        """The run that the job is a part of; None: there is no other job of it."""
-        ask = self._store_reader.rows
-        search = search_of(await ask(JOB, job=job_id))
-        found = None if search is None else found_run(search, await ask(JOBS, **search.bound))
-        return None if found is None else run_detail(found, await ask(COSTS, jobs=found.names))
 
     async def _phases(self, job_id: str) -> list[dict[str, Any]]:
         as_of_ms = await self._figures.as_of_ms()

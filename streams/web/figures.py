@@ -14,11 +14,12 @@ from streams.engine.alerts.alert import FIRING
 from streams.engine.ledger_rules.budget_now import budgets_by_alert
 from streams.engine.rules import team_burn
 from streams.engine.rules.registry import BUDGET_NAMES
-from streams.explain import acts
+from streams.explain import acts, run
+from streams.explain.run import LaterTries
 from streams.explain.why.own_rules import is_by_sql
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
-from streams.web.outlook import jobs_of, of_now
+from streams.web.outlook import is_of_run, jobs_of, of_now
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
@@ -240,12 +241,41 @@ class ApiFigures:
             since_ms = _before(now_ms, queries.LIVE_MS)
             rows = await self._store_reader.rows(queries.RATES, jobs=some, since_ms=since_ms)
             rates.update((row["job_id"], row) for row in rows)
+        later = {
+            row["alert_id"]: await self._later_tries(str(row["subject_name"]), row["started_ms"])
+            for row in found
+            if is_of_run(row)
+        }
         return {
             row["alert_id"]: of_now(
-                row, budgets_of.get(row["alert_id"]), rates.get(row["subject_name"]), now_ms
+                row,
+                budgets_of.get(row["alert_id"]),
+                rates.get(row["subject_name"]),
+                later.get(row["alert_id"]),
+                now_ms,
             )
             for row in found
         }
+
+    async def _later_tries(self, job_id: str, opened_ms: int) -> LaterTries | None:
+        """What of the run of a job began after an alert about it opened."""
+
+        async def make() -> LaterTries | None:
+            found = await self.run_of(job_id)
+            return None if found is None else run.later_tries(found, opened_ms)
+
+        return await self._cache.get(("later_tries", job_id, opened_ms), make)
+
+    async def run_of(self, job_id: str) -> dict[str, Any] | None:
+        """The run that a job is a part of, with what its jobs cost; None: there is no other job of it.
+
+        Raises:
+            ApiError: The store cannot say.
+        """
+        ask = self._store_reader.rows
+        search = run.search_of(await ask(run.JOB, job=job_id))
+        found = None if search is None else run.found_run(search, await ask(run.JOBS, **search.bound))
+        return None if found is None else run.run_detail(found, await ask(run.COSTS, jobs=found.names))
 
     async def _budgets_by_alert(self, found: Sequence[Row]) -> Mapping[str, Mapping[str, Any]]:
         """What budgets have used by now, by the alerts about them."""

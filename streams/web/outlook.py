@@ -11,6 +11,8 @@ from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.outlook import AlertSentence
 from streams.engine.ledger_rules.budget_now import used_now
 from streams.engine.rules.registry import ALL
+from streams.engine.rules.resubmit_loop import NAME as RESUBMIT_LOOP
+from streams.explain.run import LaterTries
 
 Row = Mapping[str, Any]
 
@@ -45,13 +47,19 @@ def jobs_of(alerts: Iterable[Row]) -> list[str]:
     )
 
 
-def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> str:
+def is_of_run(alert: Row) -> bool:
+    """Whether a row of `alerts` is about the tries of a run, of which more may have followed."""
+    return str(alert["rule"]) == RESUBMIT_LOOP and str(alert["status"]) == FIRING
+
+
+def of_now(alert: Row, budget: Row | None, rates: Row | None, later: LaterTries | None, now_ms: int) -> str:
     """The sentence to show of a row of `alerts` at `now_ms`.
 
     Args:
         alert: The row.
         budget: What is used by now of the budget that it is about; None: of none, or it is not known.
         rates: What its job pays now; None: it is about none, or the job has no current rate.
+        later: The jobs of its run that followed; None: none, or it is about no run.
         now_ms: Log time.
     """
     said = str(alert["summary"])
@@ -64,6 +72,8 @@ def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> st
     )
     if budget is not None:
         return f"{sentence.past()}; {used_now(budget, sentence.held_ms, now_ms)}"
+    if later is not None:
+        return f"{sentence.past()}; {later.words(nano_of_usd(alert['cost_usd']))}"
     goes_on = _GOES_ON.get(sentence.rule)
     if goes_on is None:
         return sentence.at(now_ms)

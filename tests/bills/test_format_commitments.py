@@ -8,7 +8,10 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
 from sinks.clickhouse import ClickHouseStore
+from streams.errors import WrongUseError
 from tests.bills.exports import BILLS, Bill, aws_legacy, azure_ea, azure_mca, csv_text, gcp_records
 from tests.bills.test_formats import loaded
 from tests.sinks.rows import dicts
@@ -264,6 +267,25 @@ def test_a_plain_list_has_days_months_and_an_issuer(store: ClickHouseStore, tmp_
     assert rows == [
         {"resource": "job-1", "billed": Decimal("12.5"), "days": 1},
         {"resource": "rack-2", "billed": 3100, "days": 31},
+    ]
+
+
+def test_a_late_line_of_a_plain_list_is_a_correction(store: ClickHouseStore, tmp_path: Path) -> None:
+    bill, late = tmp_path / "bill.csv", tmp_path / "late.csv"
+    bill.write_text("date,resource,usd\n2026-10-03,gpu-7,12.5\n", encoding="utf-8")
+    loaded(store, bill)
+    late.write_text("date,resource,usd,category\n2026-10-20,gpu-7,3,\n", encoding="utf-8")
+    with pytest.raises(WrongUseError, match=r"is loaded already.*loaded beside it as corrections"):
+        loaded(store, late)
+    late.write_text("date,resource,usd,category\n2026-10-20,gpu-7,3,Correction\n", encoding="utf-8")
+    loaded(store, late)
+    rows = dicts(
+        store,
+        "SELECT toString(charge_category) AS category, is_correction, billed_usd AS usd FROM billed_lines ORDER BY billed_usd",
+    )
+    assert rows == [
+        {"category": "Adjustment", "is_correction": 1, "usd": 3},
+        {"category": "Usage", "is_correction": 0, "usd": Decimal("12.5")},
     ]
 
 

@@ -29,6 +29,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> list[Done]:
     assert trainfare("replay", log, "--data", "meter", cwd=folder).code == 0
     found = [trainfare(*words, cwd=folder) for words in COMMANDS]
     found.append(Done(0, str((folder / "team-4.pdf").read_bytes()[:5]), ""))
+    (folder / "late.csv").write_text("date,resource,usd,category\n2020-04-20,gpu-7,3,correction\n")
+    found.append(trainfare("bills", "load", "late.csv", "--data", "meter", cwd=folder))
     return found
 
 
@@ -49,6 +51,11 @@ def test_they_say_what_the_page_says(done: list[Done]) -> None:
     assert "21,705.42" in said[7]
     assert said[8].endswith("2020-04 is as it was closed\n")
     assert said[10] == "b'%PDF-'"
+
+
+def test_a_late_line_of_a_closed_month_is_said_to_be_an_adjustment(done: list[Done]) -> None:
+    assert "late.csv: plain list of costs, 1 line, 3 USD; 1 correction\n" in done[11].out
+    assert "  2020-04 is closed: its statements stay" in done[11].out
 
 
 def test_the_page_of_finance_leads_here() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -189,6 +189,32 @@ def test_a_job_has_what_it_pays_now(store: ClickHouseStore) -> None:
     """Fired at 09:30; it is 10:05. What nobody knows of the present is left out."""
     found = said(store, *(alert for alert, _ in NOW_SAID))
     assert found == {alert.alert_id: f"{alert.subject_name} {now}" for alert, now in NOW_SAID}
+
+
+def test_tries_of_a_run_that_followed_are_in_the_sentence(store: ClickHouseStore) -> None:
+    """Three tries were told of at 09:30, the fourth and fifth began after it; one of another owner is none of them."""
+    owners = {"sft-1": "ada", "sft-2": "ada", "sft-3": "ada", "sft-4": "ada", "sft-5": "ada", "sft-6": "bob"}
+    fired = datetime.fromtimestamp(FIRED_MS / 1000, UTC)
+    began = {name: fired + timedelta(minutes=10 * (number - 3)) for number, name in enumerate(owners, 1)}
+    jobs = (
+        {"job_id": name, "owner": owner, "team": "vision", "run_id": "sft", "state": "failed", "attempts": 1,
+         "started": began[name] - timedelta(minutes=1 if name < "sft-4" else 0),
+         "ended": began[name] + timedelta(minutes=5), "first_event": NOW, "last_event": NOW}
+        for name, owner in owners.items()
+    )  # fmt: skip
+    store.insert(JOBS, rows(JOBS, *jobs), "jobs")
+    lost = (
+        {"hour": fired, "job_id": name, "lost_cost_usd": Decimal(24), "gpu_cost_usd": Decimal(24)}
+        for name in owners
+    )
+    store.insert("job_hours", rows("job_hours", *lost), "hours")
+    told = "and two more failed one after another"
+    loop = about("sft-3", "resubmit_loop", told, 9, cost_nano=72 * USD)
+    over = about("sft-3", "resubmit_loop", told, 9, cost_nano=72 * USD, status=RESOLVED)
+    assert said(store, loop, over) == {
+        loop.alert_id: f"sft-3 {told}; 2 more jobs since, the last sft-5, $120.00 of work lost in all",
+        over.alert_id: f"sft-3 {told}",
+    }
 
 
 def test_time_goes_on_where_no_job_costs_anything(store: ClickHouseStore) -> None:

@@ -1,6 +1,7 @@
 """A plain list of costs: `date,resource,usd`, as somebody makes it of the invoice of a neocloud or of a colocation.
 
-`date` is a day, or a month such as 2026-10 of which the cost is. Instead of `usd` there may be `amount` and `currency`.
+`date` is a day, or a month such as 2026-10 of which the cost is. Instead of `usd` there may be `amount` and `currency`. A line of
+category `correction` came after its bill.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from streams.bills.columns import USD
+from streams.bills.columns import CORRECTION, USD
 from streams.bills.formats.record import BillFormat, BillRecord, Charge, first_of_month, next_month
 
 _MONTH: Final = re.compile(r"\d{4}-\d{2}", re.ASCII)
@@ -47,6 +48,8 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         end = start + timedelta(days=1)
     cost = record.cost("usd", "amount")
     issuer = record.text("provider") or record.issuer or NO_ISSUER
+    category = record.text("category").capitalize() or "Usage"
+    is_correction = category == CORRECTION
     yield charge | {
         "invoice_issuer_name": issuer,
         "provider_name": issuer,
@@ -56,7 +59,8 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         "billing_period_end": next_month(start),
         "charge_period_start": start,
         "charge_period_end": end,
-        "charge_category": record.text("category").capitalize() or "Usage",
+        "charge_category": "Adjustment" if is_correction else category,
+        "charge_class": CORRECTION if is_correction else None,
         "charge_frequency": "Usage-Based",
         "billing_currency": currency_of(record),
         "billed_cost": cost,

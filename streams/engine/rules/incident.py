@@ -267,9 +267,7 @@ def finding(
     def text(at_most: int) -> str:
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
         above = f", {rounded_usd(above_nano)}/h above what is expected," if above_nano else ""
-        return (
-            f"{how_many(len(rates), 'job')} at {rounded_usd(nano)}/h{above} {said(at_most)} (most: {jobs})"
-        )
+        return f"{how_many(len(rates), 'job')} at {rounded_usd(nano)}/h{above} {said(at_most)} (most: {jobs})"
 
     if operator_of(cause) and (operator or not is_standstill(cause)):
         owner = operator

@@ -193,25 +193,6 @@ def test_a_page_beside_a_ticket_that_names_half_of_its_dollars_is_not_sent() -> 
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("rule", "beside"),
-    [("oversized", "ceiling"), ("silent_job", "after_node"), ("no_checkpoint", "silent_job")],
-)
-@pytest.mark.parametrize("ago_ms", [60_000, -60_000])
-def test_what_the_first_message_about_a_job_tells_of_is_not_sent_again(
-    rule: str, beside: str, ago_ms: int
-) -> None:
-    async def scenario() -> None:
-        there = office(jobs=None)
-        there.keep(spins(rule=beside, ago_ms=ago_ms))
-        await there.offer(stalls(rule=rule, severity="ticket"))
-        await there.work(WAIT_MS)
-        await there.work(SURE_MS)
-        assert there.sender.told == ([] if ago_ms > 0 else [("a", "firing")])
-
-    run(scenario())
-
-
 @pytest.mark.parametrize(("usd", "is_sent"), [(20, False), (11, False), (9, True)])
 def test_nodes_that_are_most_of_what_is_unused_are_not_sent_beside_that(usd: int, is_sent: bool) -> None:
     async def scenario() -> None:

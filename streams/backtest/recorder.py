@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -10,6 +10,7 @@ from streams.backtest.fired import FiredAlert
 from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
+from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.engine.rules.rule import JOB
 from streams.engine.rules.shared_cause import STANDSTILL_RULES
 from streams.notify.history import AT_ONCE, StoredDeliveries
@@ -20,7 +21,6 @@ from streams.notify.incident_hold import (
     covered,
     inhibited_by,
     inhibitors_in_runs,
-    is_of_price,
     wait_of,
 )
 from streams.notify.kind_figures import KindFigures, figure_of
@@ -66,10 +66,9 @@ class AlertRecorder:
         ends += inhibitors_in_runs(records, ends)
         standing = {changes[0].subject_name for changes in episodes if changes[0].rule in STANDSTILL_RULES}
         clusters = records.clusters_of(standing)
-        jumped = records.jumped_prices([changes[0] for changes in episodes if is_of_price(changes[0])])
         usual_until = _usual_until(kinds, [_in_all(changes) for changes in episodes])
         found = (
-            _episode(changes, causes, clusters, ends, jumped, until_ms)
+            _episode(changes, causes, clusters, ends, until_ms)
             for changes, until_ms in zip(episodes, usual_until, strict=True)
         )
         return tuple(sorted(found, key=_order))
@@ -110,14 +109,15 @@ def _is_covered(
     alert: Alert,
     causes: Mapping[str, Sequence[SharedCauseRow]],
     clusters: Mapping[str, str],
-    jumped: Collection[str],
 ) -> bool:
     """Whether another alert tells of its cause, by what is known when the wait for others, of the default length, is over."""
     shares = causes_of(alert, clusters)
     if not shares or alert.subject_kind != JOB:
         return False
     by_ms = alert.started_ms + wait_of(alert, NotifierOptions.incident_wait_ms)
-    by_ms += PRICE_SURE_MS if alert.alert_id in jumped else 0
+    # Not by the price list, which has corrections that came later.
+    if any(row.rule == PRICE_JUMP.name for row in causes.get(alert.shared_cause, ())):
+        by_ms += PRICE_SURE_MS
     known = {
         cause: CauseAlerts([row for row in causes.get(cause, ()) if row.started_ms <= by_ms])
         for cause in shares
@@ -130,11 +130,10 @@ def _episode(
     causes: Mapping[str, Sequence[SharedCauseRow]],
     clusters: Mapping[str, str],
     ends: Sequence[Alert],
-    jumped: Collection[str],
     usual_until_ms: int | None,
 ) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
-    is_covered = _is_covered(fired[0], causes, clusters, jumped) or inhibited_by(fired[0], ends)
+    is_covered = _is_covered(fired[0], causes, clusters) or inhibited_by(fired[0], ends)
     sent = [] if is_covered else [alert for alert in fired if not is_withheld(alert)]
     if usual_until_ms is None:
         sent = []

@@ -64,6 +64,20 @@ def test_what_an_alert_about_its_cause_tells_of_sends_nothing() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("after_ms", "messages"), [(40_000, 0), (200_000, 1)])
+def test_a_burn_waits_for_the_jump_of_its_price_that_a_later_correction_hides(
+    after_ms: int, messages: int
+) -> None:
+    recorder = AlertRecorder()
+    price: dict[str, Any] = {"shared_cause": '["price","h100"]'}
+    later: dict[str, Any] = {"started_ms": NOW_MS + after_ms, "changed_ms": NOW_MS + after_ms}
+    burn = an_alert("a", alert_id="al_a", **price)
+    jump = an_alert("h100", rule="price_jump", subject_kind="sku", alert_id="al_0", **later, **price)
+    recorder.offer([burn, jump], 0)
+    found = {each.subject: each.messages for each in recorder.episodes(*NOTHING_STORED)}
+    assert found == {"a": messages, "h100": 1}
+
+
 def test_an_incident_tells_of_its_alerts_but_not_of_those_sent_before_it() -> None:
     recorder = AlertRecorder()
     for place, name in enumerate("abcd"):

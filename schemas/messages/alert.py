@@ -75,6 +75,18 @@ class AlertData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     exhausted_in_s: int | None
     started_ms: Annotated[int, Meta(description="When the episode began, ms since 1970 UTC.")]
     evidence_sql: Annotated[str, Meta(description="A query that shows why, for `trainfare sql`.")]
+    recipient: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Whose address this message is sent to: an owner, or `team/` and a team. Absent: `alerts.default_webhook`."
+        ),
+    ] = UNSET
+    escalated_from: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Who had the page before it went on to `recipient`, as nobody acknowledged it. Absent: it did not go on."
+        ),
+    ] = UNSET
     links: AlertLinks | UnsetType = UNSET
 
 

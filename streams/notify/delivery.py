@@ -31,7 +31,8 @@ class Receiver:
 
     channel: ChannelTraits
     url: str = field(repr=False)
-    signed_for: str = ""  # an owner; empty: the common secret
+    signed_for: str = ""  # an owner, or `team/` and a team; empty: the common secret
+    escalated_from: str = ""  # who had the page before it went on to this one; empty: it did not
 
     @property
     def kind(self) -> str:
@@ -52,8 +53,10 @@ class Delivery:
 
     @property
     def webhook_id(self) -> str:
-        """The id of its message."""
-        return webhook_id(self.alert.alert_id, self.alert.status, self.alert.changed_ms)
+        """The id of its message: each recipient's is another one, as one program may take those of several."""
+        is_first = self.to.signed_for in ("", self.alert.owner) and not self.to.escalated_from
+        recipient = "" if is_first else self.to.signed_for
+        return webhook_id(self.alert.alert_id, self.alert.status, self.alert.changed_ms, recipient)
 
     @property
     def chain(self) -> AlertReceiver:

@@ -9,11 +9,17 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
+
+from schemas.counting import how_many
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.receiver_records import Escalation
+from streams.engine.rules.formatting import NAMES_AT_MOST, short, short_instant, span
 from streams.engine.rules.rule import PAGE
+from streams.notify.delivery import Receiver
 from streams.notify.firing import KEPT_AT_MOST
 from streams.notify.history import ESCALATED, DeliveryHistory
+from streams.notify.receivers import Receivers
 
 #: How often it is looked.
 LOOK_MS: Final = 10_000
@@ -49,8 +55,9 @@ class _FiringPage:
 class Escalations:
     """The pages of our shards that fire; those beyond `at_most` go on to nobody."""
 
-    def __init__(self, now_ms: int, at_most: int = KEPT_AT_MOST) -> None:
+    def __init__(self, receivers: Receivers, now_ms: int, at_most: int = KEPT_AT_MOST) -> None:
         """`now_ms`: monotonic."""
+        self._receivers = receivers
         self._at_most = at_most
         self._pages: dict[str, _FiringPage] = {}
         self._notified: dict[str, list[str]] = {}  # owners, by alert id
@@ -78,9 +85,45 @@ class Escalations:
         """Another alert tells of its cause."""
         self._pages.pop(alert_id, None)
 
+    def fires(self, alert_id: str) -> bool:
+        """Whether it is a page that still fires."""
+        return alert_id in self._pages
+
     def notified(self, alert_id: str) -> list[str]:
         """The owners to whom the alert went on: they learn its end, too."""
         return self._notified.get(alert_id, [])
+
+    def receivers_of(self, alert: Alert, owner: str, others: Collection[Receiver]) -> dict[str, Receiver]:
+        """The receivers by name of an owner to whom the alert goes on, without those that have it."""
+        return self._receivers.on_behalf(owner, others, self._told_before(alert, owner)[-1])
+
+    def worded(self, alert: Alert, to: Receiver, now_ms: int) -> Alert:
+        """The page as a receiver to whom it goes on is told it: who has not acknowledged it, and for how long; `now_ms` since 1970."""
+        found = self.of(alert) if to.escalated_from and alert.status == FIRING else None
+        if found is None or to.signed_for not in found.escalation.owners:
+            return alert
+        owners, after_ms = found.escalation
+        until_ms = found.acknowledged_until_ms
+        if until_ms <= alert.changed_ms:
+            names = [short(name, NAMES_AT_MOST) for name in self._told_before(alert, to.signed_for)]
+            first = f"{names[0]} and {names[1]}" if len(names) == 2 else names[0]
+            who = f"{first} and {how_many(len(names) - 1, 'other')}" if len(names) > 2 else first
+            # By the step and not by the clock: the same in every attempt, and after a restart.
+            waited_ms = (owners.index(to.signed_for) + 1) * after_ms
+            said = f"{who} {'has' if len(names) == 1 else 'have'} not acknowledged for {span(waited_ms)}"
+        elif until_ms <= now_ms:
+            said = f"not acknowledged since {short_instant(int(until_ms), now_ms)} UTC"
+        else:
+            return alert
+        return msgspec.structs.replace(alert, summary=f"{said}: {alert.summary}")
+
+    def _told_before(self, alert: Alert, owner: str) -> list[str]:
+        """Whom the alert was sent before it went on to this one: its owner, or its team, and those of `escalate` who have an address."""
+        found = self.of(alert)
+        owners = () if found is None else found.escalation.owners
+        before = owners[: owners.index(owner)] if owner in owners else ()
+        first = alert.owner or f"team/{alert.team}"
+        return [first, *(name for name in before if self._receivers.on_behalf(name, ()))]
 
     def release(self, shards: Collection[int]) -> None:
         """Forget the pages of shards that are no longer ours."""

@@ -77,13 +77,13 @@ class Notifier:
         self._jitter_ratio = jitter_ratio
         self._firing = FiringAlerts()
         self._withheld = WithheldAlerts(clock.monotonic_ms())
-        self._escalations = Escalations(clock.monotonic_ms())
         self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
         self._channels = Channels(options, clock, self._firing, sender)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
+        self._escalations = Escalations(self._receivers, clock.monotonic_ms())
         self.faults = DeliveryFaults()
         self._ledger = DeliveryWriter(store, self.faults)
         self._log = OutcomeRecorder(self._ledger, self._recent, clock)
@@ -254,7 +254,7 @@ class Notifier:
         if self._stopping:
             return
         await self._correlate()
-        self._escalate()
+        await self._escalate()
         self._resend()
         due = self._group()
         if due:
@@ -284,7 +284,7 @@ class Notifier:
         self._escalations.note(alert, passage.shard, passage.history)
         passage.receivers = self._receivers.of(alert.owner, alert.team)
         for owner in self._escalations.notified(alert.alert_id):
-            passage.receivers |= self._receivers.on_behalf(owner, passage.receivers.values())
+            passage.receivers |= self._escalations.receivers_of(alert, owner, passage.receivers.values())
         if isinstance(alert, Notice):
             passage.receivers = {
                 name: to for name, to in passage.receivers.items() if to.channel.takes_notices
@@ -330,27 +330,24 @@ class Notifier:
             if name not in passage.history.finals and not self._owe(passage, name, receiver):
                 self._intake.leave({passage.shard})
 
-    def _escalate(self) -> None:
-        """Queue pages that nobody has acknowledged for the next one to whom they go on."""
-        for step in self._escalations.due(self._clock.monotonic_ms(), self._clock.now_ms()):
-            alert = step.alert
-            receivers = self._receivers.on_behalf(
-                step.owner, self._receivers.of(alert.owner, alert.team).values()
-            )
+    async def _escalate(self) -> None:
+        """Queue pages that nobody has acknowledged, with the figures of now, for the next one to whom they go on."""
+        due = [*self._escalations.due(self._clock.monotonic_ms(), self._clock.now_ms())]
+        present = await self._people.present_figures([step.alert for step in due]) if due else {}
+        for alert, shard, owner, history in due:
+            if not self._escalations.fires(alert.alert_id):
+                continue  # its shard was released meanwhile
+            others = self._receivers.of(alert.owner, alert.team).values()
+            receivers = self._escalations.receivers_of(alert, owner, others)
             logger.info(
                 "page goes on",
-                extra={
-                    "alert_id": alert.alert_id,
-                    "owner": one_line(step.owner),
-                    "receivers": len(receivers),
-                },
+                extra={"alert_id": alert.alert_id, "owner": one_line(owner), "receivers": len(receivers)},
             )
-            history = step.history
             history.merge(self._recent.history(message_id(alert)))
-            passage = Passage(alert, step.shard, history, receivers)
+            passage = Passage(present.get(alert.alert_id, alert), shard, history, receivers)
             for name, receiver in receivers.items():
                 if name not in history.finals and not self._owe(passage, name, receiver):
-                    self._intake.leave({step.shard})
+                    self._intake.leave({shard})
 
     def _resend(self) -> None:
         """Send what fires to each Alertmanager again, once in an interval."""
@@ -418,7 +415,8 @@ class Notifier:
 
     def _owe(self, passage: Passage, name: str, receiver: Receiver) -> bool:
         """Queue what is owed to a receiver; return False if there is no room."""
-        alert, shard, history = passage.alert, passage.shard, passage.history
+        alert = self._escalations.worded(passage.alert, receiver, self._clock.now_ms())
+        shard, history = passage.shard, passage.history
         why = self._receivers.unsupported(receiver)
         if why:
             self._log.record(alert, name, "unsupported", why)

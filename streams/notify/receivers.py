@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from streams.address_keys import cannot_open, is_sealed
 from streams.engine.alerts.alert import Address
@@ -59,10 +60,17 @@ class Receivers:
             named[name if number == 1 else f"{name} #{number}"] = receiver
         return named
 
-    def on_behalf(self, owner: str, others: Collection[Receiver]) -> dict[str, Receiver]:
-        """The owner's receivers, by names of their own, to whom an alert of somebody else goes on; without those who have it."""
-        known = {each.url for each in others}
-        found = [each for each in self._own(owner) if each.url not in known and not self.unsupported(each)]
+    def on_behalf(self, owner: str, others: Collection[Receiver], came_from: str = "") -> dict[str, Receiver]:
+        """The owner's receivers, by names of their own, to whom an alert of somebody else goes on.
+
+        Without addresses of people that have it. A program that takes messages of several owners is told whom it went on to.
+        """
+        known = {each.url for each in others if each.channel.is_for_people}
+        found = [
+            replace(each, escalated_from=came_from)
+            for each in self._own(owner)
+            if each.url not in known and not self.unsupported(each)
+        ]
         return {
             f"{_name(each)}{ESCALATED}{owner}"
             if not at

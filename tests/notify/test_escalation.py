@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from streams.notify.channels.channels import Channels
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.notify.webhooks.sender import SendResult
 from streams.worker.newest_controls import NewestControls
-from tests.notify.scripted_sender import NOW_MS, SECRET, Office, an_alert, resolved, run
+from tests.notify.scripted_sender import NOW_MS, SECRET, SLACK, Office, an_alert, resolved, run
 
 MINUTE_MS = 60_000
 ADA, GRACE, LEAD, TEAM = (f"https://hooks.example/{name}" for name in ("ada", "grace", "lead", "team"))
@@ -85,8 +86,8 @@ def test_a_page_goes_on_step_by_step_and_everybody_is_told_its_end() -> None:
         assert told(there) == [("ada", "firing"), ("grace", "firing"), ("lead", "firing")]
         await there.offer(resolved(after_ms=40_000_000))
         assert sorted(told(there)[3:]) == [("ada", "resolved"), ("grace", "resolved"), ("lead", "resolved")]
-        ids = {sent.headers["webhook-id"] for sent in there.sender.sent}
-        assert len(ids) == 2
+        ids = [sent.headers["webhook-id"] for sent in there.sender.sent]
+        assert len(set(ids)) == len(ids) == 6
         assert [row for row in there.rows("receiver", "status") if "lead" in row[0]] == [
             ("https://hooks.example #for lead", "firing"),
             ("https://hooks.example #for lead", "resolved"),
@@ -203,13 +204,122 @@ def test_a_receiver_of_the_owner_that_got_nothing_yet_is_owed_though_it_went_on(
     run(go())
 
 
-def test_an_address_that_has_it_is_not_told_again_and_one_that_is_gone_holds_up_nobody() -> None:
+def test_each_recipient_is_told_whose_page_it_is_and_that_nobody_acknowledged_it() -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert())
+        await there.work(15 * MINUTE_MS)
+        await there.work(15 * MINUTE_MS)
+        await there.offer(resolved(after_ms=31 * MINUTE_MS))
+        said = [
+            (
+                data["recipient"],
+                data.get("escalated_from"),
+                data["status"],
+                data["summary"].partition(": ")[0],
+            )
+            for data in (sent.body["data"] for sent in there.sender.sent)
+        ]
+        assert said[:3] == [
+            ("ada", None, "firing", "job-1 burns $786.56/h"),
+            ("grace", "ada", "firing", "ada has not acknowledged for 15 min"),
+            ("lead", "grace", "firing", "ada and grace have not acknowledged for 30 min"),
+        ]
+        assert sorted(said[3:], key=str) == [
+            ("ada", None, "resolved", "job-1 burns $786.56/h"),
+            ("grace", "ada", "resolved", "job-1 burns $786.56/h"),
+            ("lead", "grace", "resolved", "job-1 burns $786.56/h"),
+        ]
+
+    run(go())
+
+
+def test_an_escalation_has_the_figures_of_now() -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert())
+        newest = an_alert(held_ms=NOW_MS + 14 * MINUTE_MS, summary="job-1 burns $900/h", firings=1)
+        there.keep(newest)
+        await there.work(15 * MINUTE_MS)
+        assert there.sender.sent[-1].body["data"]["summary"] == (
+            "ada has not acknowledged for 15 min: job-1 burns $900/h"
+        )
+
+    run(go())
+
+
+def test_an_escalation_after_an_acknowledgement_says_when_that_ended() -> None:
+    async def go() -> None:
+        page = an_alert()
+        there = office([*OWNERS, ack(page, NOW_MS + 5 * MINUTE_MS)])
+        await there.offer(page)
+        await there.work(20 * MINUTE_MS)
+        assert told(there)[1:] == [("grace", "firing")]
+        said = there.sender.sent[-1].body["data"]["summary"]
+        assert said.startswith("not acknowledged since 08:05 UTC: job-1 burns $786.56/h; firing for 20 min")
+
+    run(go())
+
+
+def test_a_retried_escalation_keeps_its_id_in_the_next_process_too() -> None:
+    async def go() -> None:
+        first = office(script={GRACE: [BUSY, BUSY]})
+        await first.offer(an_alert())
+        await first.work(15 * MINUTE_MS)
+        await first.work(MINUTE_MS)
+        second = office(store=first.store, clock=first.clock)
+        second.notifier.resume([3])
+        await second.work(MINUTE_MS)
+        await second.work(MINUTE_MS)
+        sent = [each for each in (*first.sender.sent, *second.sender.sent) if each.url == GRACE]
+        assert len(sent) == 3
+        assert len({each.headers["webhook-id"] for each in sent}) == 1
+        assert {each.body["data"]["escalated_from"] for each in sent} == {"ada"}
+        assert all(
+            each.body["data"]["summary"].startswith("ada has not acknowledged for 15 min: ") for each in sent
+        )
+
+    run(go())
+
+
+def test_people_are_told_that_it_went_on_to_them() -> None:
+    async def go() -> None:
+        there = office([OWNERS[0], control("owner", "grace", slack=SLACK)])
+        await there.offer(an_alert())
+        await there.work(15 * MINUTE_MS)
+        await there.work(MINUTE_MS)
+        text = json.dumps(there.sender.sent[-1].body)
+        assert there.sender.sent[-1].url == SLACK
+        assert "Escalated to grace" in text
+        assert "ada has not acknowledged for 15 min: job-1 burns" in text
+
+    run(go())
+
+
+def test_one_relay_of_several_owners_gets_a_message_for_each() -> None:
     async def go() -> None:
         same = [OWNERS[0], control("owner", "grace", webhook=ADA), OWNERS[2]]
         there = office(same)
         await there.offer(an_alert())
+        await there.work(15 * MINUTE_MS)
+        assert [(sent.url, sent.body["data"]["recipient"]) for sent in there.sender.sent] == [
+            (ADA, "ada"),
+            (ADA, "grace"),
+        ]
+        first, second = (sent.headers["webhook-id"] for sent in there.sender.sent)
+        assert second.startswith(f"{first}_")
+
+    run(go())
+
+
+def test_a_person_who_has_it_is_not_told_again_and_an_address_that_is_gone_holds_up_nobody() -> None:
+    async def go() -> None:
+        same = [control("owner", "ada", slack=SLACK, **AFTER), control("owner", "grace", slack=SLACK)]
+        there = office([*same, OWNERS[2]])
+        await there.offer(an_alert())
         await there.work(30 * MINUTE_MS)
-        assert told(there) == [("ada", "firing"), ("lead", "firing")]
+        assert [sent.url for sent in there.sender.sent] == [SLACK, LEAD]
+        assert there.sender.sent[-1].body["data"]["escalated_from"] == "grace"
         gone = office(script={ADA: [GONE], GRACE: [GONE]})
         await gone.offer(an_alert())
         await gone.work(15 * MINUTE_MS)

@@ -17,6 +17,7 @@ Status: TypeAlias = Literal["firing", "resolved"]
 FIRING: Final = "firing"
 RESOLVED: Final = "resolved"
 _ID_DIGITS: Final = 24
+_RECIPIENT_DIGITS: Final = 8
 
 
 class Alert(Struct, frozen=True, kw_only=True, gc=False):
@@ -103,9 +104,13 @@ def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -
     return "al_" + _digest(f"{rule}|{subject_kind}|{subject_name}|{started_ms}")
 
 
-def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
-    """The id of the message about a status change: the same in every attempt, in every process."""
-    return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
+def webhook_id(alert_id: str, status: str, changed_ms: int, recipient: str = "") -> str:
+    """The id of the message about a status change: the same in every attempt, in every process.
+
+    `recipient`: to whom it is sent besides the alert's owner, who has an id that begins with the owner's.
+    """
+    of_change = "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
+    return f"{of_change}_{_digest(recipient)[:_RECIPIENT_DIGITS]}" if recipient else of_change
 
 
 def message_id(alert: Alert) -> str:

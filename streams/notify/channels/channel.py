@@ -89,3 +89,9 @@ class Channel(ABC):
         """The alerts as of now: repeated, late or resent ones say nothing of what was to come then."""
         now_ms = self._clock.now_ms()
         return [as_of(alert, now_ms) for alert in alerts]
+
+
+def noted(delivery: Delivery) -> str:
+    """Why people get the message: it comes again, or it went on to them; empty: it is theirs, and new."""
+    went_on = f"Escalated to {delivery.to.signed_for}" if delivery.to.escalated_from else ""
+    return "; ".join(filter(None, (went_on, delivery.note)))

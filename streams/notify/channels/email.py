@@ -15,7 +15,7 @@ from typing import Final
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
-from streams.notify.channels.channel import Channel, ChannelTools
+from streams.notify.channels.channel import Channel, ChannelTools, noted
 from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.figures import figures, title
 from streams.notify.links import Links
@@ -69,7 +69,7 @@ class EmailChannel(Channel):
             to=delivery.to.url,
             message_id=delivery.webhook_id,
             now_ms=self._clock.now_ms(),
-            note=delivery.note,
+            note=noted(delivery),
         )
         return message.as_bytes()
 

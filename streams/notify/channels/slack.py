@@ -14,7 +14,7 @@ import orjson
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
 from streams.engine.rules.formatting import instant
-from streams.notify.channels.channel import Channel, ChannelTools
+from streams.notify.channels.channel import Channel, ChannelTools, noted
 from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.figures import figures, title
 from streams.notify.links import Links
@@ -45,7 +45,7 @@ class SlackChannel(Channel):
 
     def render(self, delivery: Delivery) -> bytes:
         """The blocks as JSON."""
-        return slack_body(self._current(delivery.alerts), self._links, delivery.note)
+        return slack_body(self._current(delivery.alerts), self._links, noted(delivery))
 
     async def send(self, delivery: Delivery) -> SendResult:
         """Post once."""

@@ -11,7 +11,7 @@ from schemas.escaping import utf8_text, visible
 from schemas.messages.alert import AlertData, AlertFiring, AlertResolved, AlertSubject
 from streams.engine.alerts.alert import RESOLVED, Alert, Severity, Status
 from streams.notify.channels.channel import Channel, ChannelTools
-from streams.notify.delivery import ChannelTraits, Delivery
+from streams.notify.delivery import ChannelTraits, Delivery, Receiver
 from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import Notice
@@ -42,7 +42,7 @@ class WebhookChannel(Channel):
     def render(self, delivery: Delivery) -> bytes:
         """The JSON: of an alert as of its timestamp, of a notice as it is stored."""
         alert = delivery.alert
-        return alert.body if isinstance(alert, Notice) else webhook_body(alert, self._links)
+        return alert.body if isinstance(alert, Notice) else webhook_body(alert, self._links, delivery.to)
 
     async def send(self, delivery: Delivery) -> SendResult:
         """Sign and post once; a secret that cannot be read is retried, without any the message fails."""
@@ -57,8 +57,9 @@ class WebhookChannel(Channel):
         return await self._sender.post(delivery.to.url, body, headers)
 
 
-def webhook_body(alert: Alert, links: Links = NO_LINKS) -> bytes:
+def webhook_body(alert: Alert, links: Links = NO_LINKS, to: Receiver | None = None) -> bytes:
     """The message to a webhook; its timestamp is the instant of the status change."""
+    recipient, escalated_from = ("", "") if to is None else (to.signed_for, to.escalated_from)
     data = AlertData(
         alert_id=alert.alert_id,
         rule=alert.rule,
@@ -78,6 +79,8 @@ def webhook_body(alert: Alert, links: Links = NO_LINKS) -> bytes:
         exhausted_in_s=None if alert.exhausted_in_ms is None else alert.exhausted_in_ms // 1000,
         started_ms=alert.started_ms,
         evidence_sql=utf8_text(alert.evidence_sql),
+        recipient=utf8_text(recipient) or UNSET,
+        escalated_from=utf8_text(escalated_from) or UNSET,
         links=links.of(alert) or UNSET,
     )
     timestamp = rfc3339(alert.changed_ms)

@@ -189,6 +189,6 @@ def test_the_default_webhook_is_signed_by_the_common_secret(tmp_path: Path) -> N
     run(own.offer(an_alert()))
     common, owners = (each.sender.sent[0].headers["webhook-signature"] for each in (office, own))
     assert common != owners
-    plain = Office()
+    plain = Office(addresses=[], options={"default_webhook": HOOK})
     run(plain.offer(an_alert()))
     assert plain.sender.sent[0].headers["webhook-signature"] == common

@@ -139,10 +139,15 @@ def _grouped(grid: Grid) -> Grid:
 
 def _messages(found: Mapping[str, Any]) -> Grid:
     rows = [
-        (each["alert_id"], each["rule"], each["status"], each["message"], each["because"])
+        (each["alert_id"], each["rule"], each["status"], each["message"], _about(each))
         for each in found["messages"]
     ]
-    return Grid(("alert", "rule", "status", "message", "because"), rows)
+    return Grid(("alert", "rule", "status", "message", "told, because, next"), rows)
+
+
+def _about(message: Mapping[str, Any]) -> str:
+    """Who was told and when, what keeps it back, and who is told next; a worker of an older release says only the second."""
+    return "; ".join(filter(None, (message.get("told"), message["because"], message.get("next"))))
 
 
 def _plans(found: dict[str, Any]) -> Grid:

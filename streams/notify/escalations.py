@@ -13,12 +13,12 @@ import msgspec
 
 from schemas.counting import how_many
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.receiver_records import Escalation
+from streams.engine.alerts.receiver_records import ESCALATED, Escalation
 from streams.engine.rules.formatting import NAMES_AT_MOST, short, short_instant, span
 from streams.engine.rules.rule import PAGE
 from streams.notify.delivery import Receiver
 from streams.notify.firing import KEPT_AT_MOST
-from streams.notify.history import ESCALATED, DeliveryHistory
+from streams.notify.history import DeliveryHistory
 from streams.notify.receivers import Receivers
 
 #: How often it is looked.

@@ -22,6 +22,7 @@ from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS, PRICES
 from schemas.units import nano_of_usd
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.alerts.receiver_records import ESCALATED
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
@@ -54,8 +55,6 @@ _SHARED: Final = (
 )
 #: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.
 _PARAMETER_BYTES: Final = 65_536
-#: In the name of a receiver to whom somebody else's alert goes on.
-ESCALATED: Final = " #for "
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from streams.address_keys import cannot_open, is_sealed
 from streams.engine.alerts.alert import Address
+from streams.engine.alerts.receiver_records import ESCALATED
 from streams.notify.channels.channels import CHANNEL_OF, CHANNELS, can_send
 from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Receiver
-from streams.notify.history import ESCALATED
 from streams.notify.options import NotifierOptions
 
 logger = logging.getLogger(__name__)

@@ -42,6 +42,7 @@ LINES = [
         job_id="calm",
         thresholds={"hours": 100},
     ),
+    event("controls", 0, kind="owner", name="ada", webhook="https://hooks.example/a", escalate=["grace"]),
     event("controls", 0, kind="silence", name="night", job_id="quiet", by="web.token", comment="\x1b[31m"),
     *(
         event("jobs", 0, job_id=job, type="started", gpu_count=1, owner="ada", expected_usd_per_hour="10")
@@ -142,13 +143,17 @@ def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path)
     (told,) = (each for each in why(data, fast["alert_id"])["messages"] if each["alert_id"])
     assert told["message"] == "the receiver does not take it; delivered"
     assert "answered 503: try later (503), attempt 1" in told["because"]
+    assert told["told"] == "https://other.example at 2026-03-07 22:40:00 UTC"
+    assert told["next"].startswith("goes on to grace at 2026-03-01 01:")
+    shown = trainfare("alerts", "why", fast["alert_id"], "--data", data).out
+    assert "goes on to grace" in shown
     assert server_rows
 
 
 async def _through(client: Client, alert_id: str) -> bool:
     """Every statement is one that the worker answers, too."""
     from streams.explain import acts
-    from streams.explain.why import sql
+    from streams.explain.why import next_told, sql
 
     values: dict[str, object] = {
         "alert": alert_id,
@@ -158,8 +163,11 @@ async def _through(client: Client, alert_id: str) -> bool:
         "kind": "job",
         "name": "hot",
         "at_ms": T0_MS + 75 * MINUTE_MS,
+        "names": ["ada"],
     }
-    statements = [text for module in (sql, acts) for name, text in vars(module).items() if name.isupper()]
+    statements = [
+        text for module in (sql, acts, next_told) for name, text in vars(module).items() if name.isupper()
+    ]
     for statement in (each for each in statements if isinstance(each, str) and "SELECT" in each):
         if ("\nFROM" not in statement and " FROM " not in statement) or statement.startswith(
             "\n       alert_id"

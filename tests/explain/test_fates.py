@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from streams.explain.why.messages import MessageFate, fates, outranked
@@ -13,6 +14,8 @@ ALERT: dict[str, Any] = {
     "resolved_ms": None,
     "silenced": False,
     "severity": "ticket",
+    "owner": "",
+    "team": "",
     "changed_ms": 5,
 }
 WHY = "usual for jobs named prep: 6 of the last 6 had up to $140/h of traffic"
@@ -21,7 +24,7 @@ WHY = "usual for jobs named prep: 6 of the last 6 had up to $140/h of traffic"
 def fate(*outcomes: tuple[str, str, str, int]) -> MessageFate:
     rows = [
         {"alert_id": "al_1", "status": "firing", "receiver": receiver, "outcome": outcome, "detail": detail,
-         "attempt": attempt, "http_status": 200 if attempt else 0}
+         "attempt": attempt, "http_status": 200 if attempt else 0, "time_ms": 60_000}
         for receiver, outcome, detail, attempt in outcomes
     ]  # fmt: skip
     (found,) = fates([ALERT], rows, [], {"al_1": {}}, 9)
@@ -67,6 +70,63 @@ def test_a_silence_that_was_set_later_says_until_when() -> None:
 def test_once_it_was_sent_it_is_usual_no_more() -> None:
     found = fate(("ada", "usual", WHY, 0), ("https://hooks.example.com", "delivered", "", 1))
     assert (found.message, found.because) == ("delivered", "")
+
+
+PAGE: dict[str, Any] = {**ALERT, "severity": "page", "owner": "ada", "team": "vision", "changed_ms": 0}
+CONTROL: dict[str, Any] = {
+    "by": "ada", "source": "web", "removed": False, "fault": "", "recurring": "", "alert_id": "", "match": {},
+    "begins_ms": 0, "until_ms": None,
+}  # fmt: skip
+VALUE = '{"escalate": ["grace", "lead"], "escalate_after_min": 10}'
+MINUTE_MS = 60_000
+
+
+def of_page(
+    at_ms: int, *controls: dict[str, Any], receivers: tuple[str, ...] = (), value: str = VALUE
+) -> MessageFate:
+    rows = [
+        {"alert_id": "al_1", "status": "firing", "receiver": name, "outcome": "delivered", "detail": "", "attempt": 1,
+         "http_status": 200, "time_ms": 60_000}
+        for name in ("https://hooks.example", *receivers)
+    ]  # fmt: skip
+    records = [
+        {"kind": "owner", "name": "ada", "value": value},
+        {"kind": "team", "name": "vision", "value": '{"escalate": ["boss"]}'},
+    ]
+    (found,) = fates([PAGE], rows, [{**CONTROL, **each} for each in controls], {"al_1": {}}, at_ms, records)
+    return found
+
+
+def test_a_page_says_who_was_told_when_and_who_is_next() -> None:
+    found = of_page(MINUTE_MS)
+    assert (found.message, found.because) == ("delivered", "")
+    assert found.told == "https://hooks.example at 1970-01-01 00:01:00 UTC"
+    assert found.next == "goes on to grace at 1970-01-01 00:10:00 UTC unless it is acknowledged"
+    later = of_page(11 * MINUTE_MS, receivers=("https://hooks.example #for grace",))
+    assert later.told.endswith("; https://hooks.example #for grace at 1970-01-01 00:01:00 UTC")
+    assert later.next == "goes on to lead at 1970-01-01 00:20:00 UTC unless it is acknowledged"
+    last = of_page(21 * MINUTE_MS, receivers=("https://hooks.example #for lead",))
+    assert last.next == "nobody is left in `escalate`"
+    assert (
+        of_page(MINUTE_MS, value="").next
+        == "goes on to boss at 1970-01-01 00:15:00 UTC unless it is acknowledged"
+    )
+
+
+def test_an_acknowledged_page_says_until_when_and_who_is_next_then() -> None:
+    ack = {"kind": "ack", "name": "mine", "alert_id": "al_1", "until_ms": 60 * MINUTE_MS}
+    found = of_page(MINUTE_MS, ack)
+    assert found.because == "ack/mine by ada until 1970-01-01 01:00:00 UTC: not said again"
+    assert found.next == "goes on to grace at 1970-01-01 01:10:00 UTC unless it is acknowledged"
+    assert of_page(MINUTE_MS, {**ack, "until_ms": None}).next == ""
+
+
+def test_a_planned_rate_in_force_is_said_with_its_end() -> None:
+    plan = {"kind": "planned", "name": "wide", "usd_per_hour": Decimal(160), "until_ms": 60 * MINUTE_MS}
+    assert (
+        of_page(MINUTE_MS, plan).because
+        == "planned/wide by ada: $160/h planned until 1970-01-01 01:00:00 UTC"
+    )
 
 
 def test_what_was_set_after_the_alert_is_said_too() -> None:

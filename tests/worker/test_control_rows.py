@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import orjson
+import pytest
 
 from schemas.control_table import CONTROLS
 from schemas.events import ControlEvent
@@ -82,10 +83,17 @@ def test_rows_of_the_same_records_have_one_token() -> None:
         assert (change.table, change.token, change.rows.num_rows) == ("changes", "changes:41:41", 1)
 
 
-def test_of_rules_and_plans_the_record_itself_is_stored_and_of_owners_nothing() -> None:
+def test_of_rules_and_plans_the_record_itself_is_stored_and_of_an_owners_addresses_nothing() -> None:
     rule = row(control("rule", "calm", rule="silent_job", thresholds={"minutes": 30}))
     assert orjson.loads(rule["value"]) == {"rule": "silent_job", "thresholds": {"minutes": 30}}
     plan = row(control("planned", "wide", job_id="j", until_ms=9, usd_per_hour=0.1))
     assert orjson.loads(plan["value"])["usd_per_hour"] == 0.1
     assert row(control("owner", "ada", slack="https://hooks.example/secret"))["value"] == ""
     assert row(None, b"rule/calm")["value"] == ""
+
+
+@pytest.mark.parametrize("kind", ["owner", "team"])
+def test_of_owners_and_teams_the_escalation_alone_is_stored(kind: str) -> None:
+    settings = {"escalate": ["grace"], "escalate_after_min": 5}
+    stored = row(control(kind, "ada", webhook="https://hooks.example/secret", **settings))
+    assert orjson.loads(stored["value"]) == settings

@@ -12,6 +12,8 @@ from streams.engine.alerts.malformed import MalformedControlError, all_of, unkno
 
 #: Kinds of records of which these are the fields.
 KINDS: Final = ("owner", "team")
+#: In the name of a receiver to whom somebody else's alert goes on.
+ESCALATED: Final = " #for "
 _FIELDS: Final = frozenset({*ADDRESS_KINDS, "escalate", "escalate_after_min", "by", "comment"})
 _STEPS_AT_MOST: Final = 10
 _AFTER_MIN: Final = 15

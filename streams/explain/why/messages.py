@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
-from streams.engine.rules.formatting import instant
+from schemas.units import nano_of_usd
+from streams.engine.rules.formatting import instant, rounded_usd
 from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches, recurs
+from streams.explain.why.next_told import escalation_of, next_told
 
 #: The rules whose firing keeps another one from opening.
 #: A slower burn keeps a fast one from opening while it flaps: otherwise it ends as the fast one opens.
@@ -34,6 +36,7 @@ _WORDS: Final = {
     "inhibited": "muted until no page of its team fires",
     "superseded": "another message replaced it",
 }
+_TAKEN: Final = ("delivered", "repeated")
 #: After these the message may still be sent.
 _BEFORE_SENDING: Final = ("usual", "waiting")
 _UNTOUCHED: Final = "a worker sends it within a minute: it waits for others of its cause, and of its group; a replay sends nothing"
@@ -46,7 +49,9 @@ class MessageFate(NamedTuple):
     rule: str
     status: str
     message: str
-    because: str
+    because: str  # what kept it back
+    told: str = ""  # by which receiver it was delivered, and when
+    next: str = ""  # to whom it goes on, and when
 
 
 def fates(
@@ -55,6 +60,7 @@ def fates(
     controls: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Mapping[str, str]],
     at_ms: int,
+    receiver_records: Sequence[Mapping[str, Any]] = (),
 ) -> list[MessageFate]:
     """The fate of each alert's message.
 
@@ -64,8 +70,12 @@ def fates(
         controls: Those in force, expired ones included.
         facts: What controls can match, by alert id.
         at_ms: The instant.
+        receiver_records: Those of owners and teams, as `ESCALATIONS` reads them.
     """
-    return [_fate(alert, deliveries, controls, facts[alert["alert_id"]], at_ms) for alert in alerts]
+    return [
+        _fate(alert, deliveries, controls, facts[alert["alert_id"]], at_ms, receiver_records)
+        for alert in alerts
+    ]
 
 
 def outranked(
@@ -95,6 +105,7 @@ def _fate(
     controls: Sequence[Mapping[str, Any]],
     facts: Mapping[str, str],
     at_ms: int,
+    receiver_records: Sequence[Mapping[str, Any]],
 ) -> MessageFate:
     status = "firing" if is_firing(alert, at_ms) else "resolved"
     rows = [row for row in deliveries if (row["alert_id"], row["status"]) == (alert["alert_id"], status)]
@@ -112,7 +123,23 @@ def _fate(
         message = _WORDS["digest" if is_digest else "waiting"]
         because += [] if is_digest else [_UNTOUCHED]
     message = message or _WORDS["silenced"]
-    return MessageFate(alert["alert_id"], alert["rule"], status, message, "; ".join(dict.fromkeys(because)))
+    told = [
+        f"{row['receiver']} at {instant(row['time_ms'])}"
+        for row in newest.values()
+        if row["outcome"] in _TAKEN
+    ]
+    then = ""
+    if status == "firing":
+        then = next_told(alert, escalation_of(alert, receiver_records), rows, controls, at_ms)
+    return MessageFate(
+        alert["alert_id"],
+        alert["rule"],
+        status,
+        message,
+        "; ".join(dict.fromkeys(because)),
+        "; ".join(told),
+        then,
+    )
 
 
 def _acts(
@@ -129,13 +156,17 @@ def _acts(
             until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name}{until}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
-            yield f"{name}: not said again"
+            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
+            yield f"{name}{until}: not said again"
+        elif control["kind"] == "planned" and matches(control, facts) and covers(control, at_ms):
+            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
+            yield f"{name}: {rounded_usd(nano_of_usd(control['usd_per_hour']))}/h planned{until}"
 
 
 def said(row: Mapping[str, Any]) -> tuple[str, str]:
     """What became of a message to a receiver, and why, if it was not delivered."""
     words = _WORDS.get(row["outcome"], row["outcome"])
-    if row["outcome"] in ("delivered", "repeated"):
+    if row["outcome"] in _TAKEN:
         return words, ""
     where = f"{row['receiver']}: " if row["receiver"] and row["attempt"] else ""
     status = f" ({row['http_status']})" if row["http_status"] else ""

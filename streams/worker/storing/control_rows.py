@@ -16,10 +16,12 @@ from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
 from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.state.dimensions import MATCHED
 
 #: The kinds by which jobs are judged, and what may recur.
 _JUDGING: Final = ("rule", "planned", "silence")
+_ESCALATION: Final = ("escalate", "escalate_after_min")
 _GONE: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="")
 _ALIASES: Final = {"job": "job_id"}
 _MATCHED: Final = frozenset((*MATCHED, *BUDGET_MATCHED, "rule", "severity", "budget"))
@@ -62,11 +64,19 @@ def _row(offset: int, log_ms: int, key: bytes, event: ControlEvent | None) -> di
         "source": said.source,
         "id": said.id,
         "removed": event is None,
-        # Of no other kind: an owner's addresses are secrets.
-        "value": orjson.dumps(value).decode() if said.kind in _JUDGING and event is not None else "",
+        "value": _settings(said.kind, value),
         "fault": "; ".join(fault.detail for fault in understood.faults),
         "version": offset + 1,
     }
+
+
+def _settings(kind: str, value: Mapping[str, object]) -> str:
+    """The settings of rules, plans and silences; of owners and teams the escalation alone, as their addresses are secrets."""
+    if kind in RECEIVER_KINDS:
+        value = {name: value[name] for name in _ESCALATION if name in value}
+    elif kind not in _JUDGING:
+        value = {}
+    return orjson.dumps(value).decode() if value else ""
 
 
 def _match(value: Mapping[str, object]) -> dict[str, str]:

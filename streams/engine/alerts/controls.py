@@ -112,7 +112,7 @@ class Controls:
         self._receivers = dict(receivers)
         self._teams = dict(teams or {})
         self.own_rules = tuple(own_rules)
-        self._team_rates = tuple(team_rates)
+        self.team_rates = tuple(team_rates)
         self.silences = tuple(silences)
         self._silences = Matching(((each.match, each) for each in self.silences), _Covered)
         self.planned = tuple(planned)
@@ -210,7 +210,7 @@ class Controls:
         return max(
             (
                 each.nano_per_hour
-                for each in self._team_rates
+                for each in self.team_rates
                 if each.match["team"] == team and each.from_ms <= at_ms < each.until_ms
             ),
             default=0,

@@ -285,7 +285,10 @@ class Worker:
         manager, reader = worker.shard_manager, worker.reader
         self._prices = lambda: None if reader.tokens is None else manager.reference
         self._receiver_check = ReceiverCheck(
-            worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
+            worker.addresses.of,
+            worker.addresses.of_team,
+            notifier_options(self._settings),
+            MessageTime(self._clock),
         )
         self._audit = LiveAudit(
             worker.shard_manager,

@@ -11,7 +11,7 @@ from streams.cli.options import check_one_of, settings_for
 from streams.cli.output import minute_text
 from streams.cli.running_meter import NONE_RUNS, names_no_store, of_running_meter
 from streams.clock import SystemClock
-from streams.errors import TrainfareError
+from streams.errors import TrainfareError, WrongUseError
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -36,6 +36,19 @@ class ActingWorker:
         Raises:
             TrainfareError: The worker has none of this id, or does not answer.
         """
+        found: dict[str, Any] = self._whole(alert_id)["alert"]
+        return found
+
+    def in_force(self, alert_id: str, kind: str) -> list[dict[str, Any]]:
+        """The controls of a kind that are in force for the alert.
+
+        Raises:
+            TrainfareError: The worker has no alert of this id, or does not answer.
+        """
+        controls = self._whole(alert_id)["controls"]
+        return [each for each in controls if each["kind"] == kind and each["state"] == "in_force"]
+
+    def _whole(self, alert_id: str) -> dict[str, Any]:
         found = self._reads.alert(alert_id)
         if found is None:
             raise TrainfareError(f"{alert_id}: the worker at {self._url} has no alert of this id")
@@ -51,13 +64,36 @@ class ActingWorker:
         return self._writes.control({**record, **why})
 
     def write(self, record: dict[str, Any], lasts: str, comment: str, done: str) -> None:
-        """Let the worker write the record, and say until when it holds."""
+        """Let the worker write the record, and say until when it holds, and by which name."""
         from streams.explain.alert_list import length_ms  # loads the engine
 
-        until_ms = SystemClock().now_ms() + length_ms(lasts, "--for")
+        lasts_ms = length_ms(lasts, "--for")
+        if not lasts_ms:
+            raise WrongUseError(f"--for {lasts}: expected more than 0; --end ends what is in force")
+        until_ms = SystemClock().now_ms() + lasts_ms
         answer = self.control({**record, "until_ms": until_ms}, comment)
-        until = minute_text(until_ms)
-        sys.stdout.write(visible(f"{done} until {until}, by {answer['by']}") + "\n")
+        self._say(f"{done} until {minute_text(until_ms)}", answer)
+
+    def end(self, control: dict[str, Any], comment: str) -> None:
+        """End a control that is in force, by a record of its name, as the page does."""
+        kind, begins_ms = control["kind"], control["begins_ms"]
+        until_ms = max(SystemClock().now_ms(), (begins_ms or 0) + 1)
+        of: dict[str, Any] = {"name": control["name"], "match": control["match"]} if kind != "ack" else {}
+        if kind == "ack":
+            of = {"alert_id": control["alert_id"]}
+        elif begins_ms is not None:
+            of["from_ms"] = begins_ms
+        if kind == "planned":
+            of["usd_per_hour"] = control["usd_per_hour"]
+        answer = self.control({"kind": kind, **of, "until_ms": until_ms}, comment)
+        self._say("ended", answer)
+
+    def _say(self, done: str, answer: dict[str, Any]) -> None:
+        if answer["kind"] == "request":
+            said = f"asked for, by {answer['by']}: {answer['second_person']} (trainfare approve {answer['name']})"
+        else:
+            said = f"{done}, by {answer['by']}: {answer['kind']}/{answer['name']}"
+        sys.stdout.write(visible(said) + "\n")
 
 
 def worker_at(data: Path | None, url: str | None, settings: Settings) -> RemoteReader:

@@ -1,8 +1,9 @@
-"""`trainfare alerts ack` and `silence`: acts on an alert through a worker, as the page does."""
+"""`trainfare alerts ack`, `silence` and `planned`: acts on an alert through a worker, as the page does."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any, Final
 
 import typer
@@ -22,16 +23,23 @@ ForOption = Annotated[str, typer.Option("--for", metavar="TIME", help="For how l
 CommentOption = Annotated[str, typer.Option("--comment", metavar="TEXT", help="Why; shown at the alert.")]
 
 
+EndOption = Annotated[bool, typer.Option("--end", help="End what is in force for the alert, instead.")]
+
+
 def ack(
     alert_id: AlertArgument,
     lasts: ForOption = "4h",
     comment: CommentOption = "",
+    end: EndOption = False,
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
     """Acknowledge an alert: what still fires is not sent again, and it does not escalate."""
     _check(alert_id)
     worker = ActingWorker(data, url)
+    if end:
+        _end(worker, alert_id, "ack", comment)
+        return
     alert = worker.alert(alert_id)
     from streams.engine.alerts.possible import CEILING_FIELDS  # loads the kernels
 
@@ -47,15 +55,93 @@ def silence(
     alert_id: AlertArgument,
     lasts: ForOption = "1h",
     comment: CommentOption = "",
+    end: EndOption = False,
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
     """Silence an alert: no message of its rule about what it is about; it is still stored and shown."""
     _check(alert_id)
     worker = ActingWorker(data, url)
+    if end:
+        _end(worker, alert_id, "silence", comment)
+        return
     alert = worker.alert(alert_id)
     record = {"kind": "silence", **about(alert)}
     worker.write(record, lasts, comment, f"silenced {title_of(alert['rule'])} of {alert['subject']['name']}")
+
+
+def planned(
+    alert_id: AlertArgument,
+    lasts: ForOption = "8h",
+    usd_per_hour: Annotated[
+        str,
+        typer.Option(
+            "--usd-per-hour", metavar="USD", help="The planned rate; without it, that of the alert."
+        ),
+    ] = "",
+    comment: CommentOption = "",
+    end: EndOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+) -> None:
+    """Declare what the job of an alert costs as planned, from the alert's window on: up to 1.2 of the rate is no fault."""
+    _check(alert_id)
+    worker = ActingWorker(data, url)
+    if end:
+        _end(worker, alert_id, "planned", comment)
+        return
+    alert = worker.alert(alert_id)
+    record = {
+        "kind": "planned",
+        **_job_of(alert),
+        "from_ms": max(0, alert["started_ms"] - (alert["window_ms"] or 0)),
+        "usd_per_hour": usd_per_hour or _rate(alert),
+    }
+    worker.write(
+        record, lasts, comment, f"planned {record['usd_per_hour']} USD/h of {alert['subject']['name']}"
+    )
+
+
+def _job_of(alert: dict[str, Any]) -> dict[str, str]:
+    """The match field of a plan.
+
+    Raises:
+        TrainfareError: No plan can quiet the alert.
+    """
+    from streams.engine.rules.registry import PLANNED_QUIETS  # loads the kernels
+
+    if alert["subject"]["kind"] != "job" or alert["rule"] not in PLANNED_QUIETS:
+        raise TrainfareError(
+            f"{title_of(alert['rule'])}: no planned rate can quiet it, only {', '.join(PLANNED_QUIETS)} about a job; `alerts silence` can"
+        )
+    return {"job_id": alert["subject"]["name"]}
+
+
+def _rate(alert: dict[str, Any]) -> str:
+    """What the job costs per hour by an alert; one of `traffic` has what traffic costs, and all else apart."""
+    beside = alert["expected_usd_per_hour"] if alert["rule"] == "traffic" else "0"
+    return str(Decimal(str(alert["usd_per_hour"])) + Decimal(str(beside)))
+
+
+def _end(worker: ActingWorker, alert_id: str, kind: str, comment: str) -> None:
+    """End the controls of a kind that are for the alert alone.
+
+    Raises:
+        TrainfareError: None is in force, or only such as are for other alerts as well.
+    """
+    found = worker.in_force(alert_id, kind)
+    alert = worker.alert(alert_id)
+    mine = about(alert) if kind == "silence" else _job_of(alert) if kind == "planned" else {}
+    own = [each for each in found if not each["recurs"] and each.get("match", {}) == mine]
+    for each in own:
+        worker.end(each, comment)
+    others = ", ".join(f"{kind}/{each['name']}" for each in found if each not in own)
+    if others and not own:
+        raise TrainfareError(
+            f"{visible(others)}: is for more than this alert; end it on the page, or where it was published"
+        )
+    if not found:
+        raise TrainfareError(f"{alert_id}: no {kind} is in force for it")
 
 
 def about(alert: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`trainfare alerts test OWNER`: sends a test message to each receiver of the owner, and shows what happened."""
+"""`trainfare alerts test OWNER`: sends a test message to each receiver of the owner or team, and shows what happened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schemas.events import ControlEvent
 from streams.address_keys import address_keys
 from streams.cli.faults import FAILED
 from streams.cli.files import must_exist
-from streams.cli.options import UrlOption
+from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.running_meter import of_running_meter
 from streams.clock import SystemClock
@@ -28,7 +28,11 @@ _FIELDS: Final = ("receiver", "kind", "outcome", "http_status", "detail")
 
 
 def send_test(
-    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose addresses are tried.")],
+    owner: Annotated[
+        str,
+        typer.Argument(metavar="OWNER", help="Whose addresses are tried: an owner, or a team (team/NAME)."),
+    ],
+    data: DataOption = None,
     url: UrlOption = None,
     here: Annotated[
         bool,
@@ -55,18 +59,19 @@ def send_test(
     ] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Send a test message to every receiver of an owner; exit 1 unless all are delivered.
+    """Send a test message to every receiver of an owner or a team; exit 1 unless all are delivered.
 
     A running worker sends it, with its own settings and the addresses that it knows; without one, this shell does.
     """
     from_here = here or bool(controls)
+    check_one_of(data, url)
     if url is not None and (from_here or config is not None):
         raise WrongUseError("--url asks a worker: leave out --here, --controls and --config")
     if config is not None:
         must_exist([config], "give a settings file")
         from_here = True
     must_exist(controls or [])
-    settings = load_settings(os.environ, config)
+    settings = load_settings(os.environ, config, overrides={"clickhouse.data_dir": data})
     if url is None and not from_here:
         settings = of_running_meter(settings)
     asked = None if from_here else _asked_worker(settings, url, owner)
@@ -137,6 +142,7 @@ def _sent_from_here(
     keys, controls_read = address_keys(settings.at_rest.keys), Controls.from_events(events)
     sender = ReceiverCheck(
         lambda of: opened_addresses(controls_read.address_of(of), keys),
+        lambda of: opened_addresses(controls_read.address_of_team(of), keys),
         notifier_options(settings),
         SystemClock(),
     )

@@ -171,6 +171,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
                 "alerts_act:silence",
                 "trainfare alerts silence al_8fe63f15d88e32e0d55fbafd --for 1h --comment benchmark --data ./meter",
             ),
+            (
+                "planned",
+                "alerts_act:planned",
+                "trainfare alerts planned al_8fe63f15d88e32e0d55fbafd --for 8h --usd-per-hour 160 --data ./meter",
+            ),
             ("test", "alerts_test:send_test", "trainfare alerts test ada"),
             (
                 "why",

@@ -200,7 +200,7 @@ class RemoteReader:
         return found
 
     def alert(self, alert_id: str) -> dict[str, Any] | None:
-        """An alert that the worker's store has; None if it has none of this id.
+        """An alert that the worker's store has (`alert`) and the controls that are for it; None if it has none of this id.
 
         Raises:
             TrainfareError: The worker does not answer, or is none.
@@ -211,7 +211,7 @@ class RemoteReader:
             return None
         if status != 200:
             raise _fault(self._url, status, data)
-        found: dict[str, Any] = orjson.loads(data)["alert"]
+        found: dict[str, Any] = orjson.loads(data)
         return found
 
     def control(self, record: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sends a test message to each receiver of an owner, once, and says what happened."""
+"""Sends a test message to each receiver of an owner or a team, once, and says what happened."""
 
 from __future__ import annotations
 
@@ -33,26 +33,40 @@ class ReceiverCheck:
     """Sends test messages with the options of a worker."""
 
     def __init__(
-        self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions, clock: Clock
+        self,
+        addresses: Callable[[str], Sequence[Address]],
+        of_team: Callable[[str], Sequence[Address]],
+        options: NotifierOptions,
+        clock: Clock,
     ) -> None:
+        self._addresses = addresses
         self._receivers = Receivers(addresses, options)
+        self._receivers.of_team = of_team
         self._channels = Channels(options, clock, FiringAlerts())
         self._clock = clock
 
     def nobody(self, owner: str) -> str:
-        """Why the owner has no receiver; empty if there is one."""
-        return self._receivers.nobody(owner, self._receivers.of(owner))
+        """Why the owner, or the team of the name, has no receiver; empty if there is one."""
+        return self._receivers.nobody(owner, self._receivers.of(*self._whose(owner)))
 
     async def send(self, owner: str) -> list[ReceiverCheckResult]:
-        """Send to all receivers of the owner at once."""
-        found = self._receivers.of(owner)
-        return await asyncio.gather(*(self._tried(owner, name, to) for name, to in found.items()))
+        """Send to all receivers of the owner, or else of the team of the name, at once."""
+        whose = self._whose(owner)
+        found = self._receivers.of(*whose)
+        return await asyncio.gather(*(self._tried(whose, name, to) for name, to in found.items()))
 
-    async def _tried(self, owner: str, name: str, to: Receiver) -> ReceiverCheckResult:
+    def _whose(self, name: str) -> tuple[str, str]:
+        """The owner and the team that a name is: `team/vision` is a team, as is `vision` where no owner has an address under it."""
+        kind, _, team = name.partition("/")
+        if kind == "team" and team and not self._addresses(name):
+            return "", team
+        return ("", name) if self._receivers.of_team(name) and not self._addresses(name) else (name, "")
+
+    async def _tried(self, whose: tuple[str, str], name: str, to: Receiver) -> ReceiverCheckResult:
         why = self._receivers.unsupported(to)
         if why:
             return ReceiverCheckResult(name, to.kind, "unsupported", 0, why)
-        for alert in _messages(owner, self._clock.now_ms(), both=not to.channel.is_for_people):
+        for alert in _messages(*whose, self._clock.now_ms(), both=not to.channel.is_for_people):
             try:
                 answer = await self._channels.send(Delivery(alert, 0, name, to))
             except Exception as fault:  # noqa: BLE001 - one receiver must not hide the others; its text may have the address
@@ -64,19 +78,20 @@ class ReceiverCheck:
         return ReceiverCheckResult(name, to.kind, outcome, answer.http_status, answer.detail)
 
 
-def _messages(owner: str, now_ms: int, *, both: bool) -> list[Alert]:
+def _messages(owner: str, team: str, now_ms: int, *, both: bool) -> list[Alert]:
     """A firing alert, and for programs its end, so that none keeps it open."""
+    name, whom = (team, f"team {team}") if team else (owner, f"owner {owner}")
 
     def alert(status: str) -> Alert:
         return Alert(
-            alert_id=alert_id(TEST, TEST, owner, now_ms),
+            alert_id=alert_id(TEST, TEST, name, now_ms),
             rule=TEST,
             severity=TICKET,
             status=status,
             subject_kind=TEST,
-            subject_name=f"test of {owner}",
+            subject_name=f"test of {name}",
             owner=owner,
-            team="",
+            team=team,
             project="",
             started_ms=now_ms,
             resolved_ms=now_ms if status == RESOLVED else None,
@@ -85,7 +100,7 @@ def _messages(owner: str, now_ms: int, *, both: bool) -> list[Alert]:
             expected_nano_per_hour=0,
             cost_nano=0,
             window_ms=0,
-            summary=f"This is a test: messages for owner {owner} arrive here. Nothing burns; sent at {instant(now_ms)}",
+            summary=f"This is a test: messages for {whom} arrive here. Nothing burns; sent at {instant(now_ms)}",
             evidence_sql="SELECT 1",
             held_ms=now_ms,
             changed_ms=now_ms,

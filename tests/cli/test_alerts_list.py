@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,11 @@ def test_acts_go_through_the_worker(data: Path) -> None:
             ("ack", CEILING, "--for", "30m"),
             ("silence", PAGE),
             ("silence", SKU, "--for", "2d"),
+            ("planned", PAGE, "--for", "8h"),
+            ("planned", PAGE, "--usd-per-hour", "160", "--comment", "wide"),
+            ("planned", SKU),
+            ("silence", PAGE, "--for", "0m"),
+            ("ack", SKU, "--end"),
             ("ack", "al_ffffffffffffffffffffffff"),
         )
         return [
@@ -185,12 +191,60 @@ def test_acts_go_through_the_worker(data: Path) -> None:
         done = served(store, work, controls=log, wall_ms=AS_OF_MS)
     finally:
         store.close()
-    assert [each.code for each in done] == [0, 0, 0, 0, 1], [each.err for each in done]
+    assert [each.code for each in done] == [0, 0, 0, 0, 0, 0, 1, 2, 1, 1], [each.err for each in done]
     assert done[0].out.startswith("acknowledged Runaway burn of train-1 until ")
-    assert "has no alert of this id" in done[4].one_line()
-    ack, ceiling, silence, sku = log.records
+    assert done[0].out.endswith(f": ack/{PAGE}\n"), "the control that is in force"
+    assert done[4].out.startswith("planned 32.500000000 USD/h of train-1 until ")
+    assert "no planned rate can quiet it" in done[6].one_line()
+    assert "--for 0m: expected more than 0; --end ends what is in force" in done[7].one_line()
+    assert "no ack is in force for it" in done[8].one_line()
+    assert "has no alert of this id" in done[9].one_line()
+    ack, ceiling, silence, sku, plan, given = log.records
+    assert plan.items() >= {"kind": "planned", "job_id": "train-1", "usd_per_hour": "32.500000000"}.items()
+    assert plan["from_ms"] == T0_MS + 400_000 - 900_000
+    assert given.items() >= {"usd_per_hour": "160", "comment": "wide"}.items()
     assert ack.items() >= {"kind": "ack", "alert_id": PAGE, "comment": "known"}.items()
     assert ceiling.items() >= {"job_id": "train-2", "usd_per_hour": "32.500000000"}.items()
     assert silence.items() >= {"kind": "silence", "job_id": "train-1", "rule": "burn_fast"}.items()
     assert sku.items() >= {"kind": "silence", "rule": "price_jump"}.items()
     assert not {"owner", "team", "job_id"} & sku.keys(), "it has none, and its rule knows none"
+
+
+def test_what_is_in_force_is_ended_by_its_name_and_what_is_for_more_is_not(data: Path) -> None:
+    said = {"source": "t", "by": "ada", "version": 1, "time": at(T0_MS + 10**8), "until": FAR}
+    plan = {
+        "kind": "planned",
+        "name": "wide",
+        "match": [("job_id", "train-1")],
+        "planned_usd_per_hour": Decimal(160),
+    }
+    given = [
+        {**said, "offset": 11, "kind": "ack", "name": HEAD, "alert_id": HEAD},
+        {**said, **plan, "offset": 12, "begins": at(T0_MS)},
+        {**said, "offset": 13, "kind": "silence", "name": "night", "match": [("team", "language")]},
+    ]  # fmt: skip
+    log = KeptLog()
+    store = ClickHouseStore(Embedded(data_dir=data))
+    store.insert(CONTROLS, rows(CONTROLS, *given), "to be ended")
+
+    async def work(client: Client) -> list[Any]:
+        env = {"TRAINFARE_WEB_TOKEN": LOCAL_TOKEN}
+        commands = (("ack", HEAD, "--end"), ("planned", PAGE, "--end"), ("silence", HEAD, "--end"))
+        return [
+            await asyncio.to_thread(trainfare, "alerts", *words, "--url", client.server.url, env=env)
+            for words in commands
+        ]
+
+    try:
+        done = served(store, work, controls=log, wall_ms=T0_MS + 10**9)
+    finally:
+        store.close()
+    assert [each.code for each in done] == [0, 0, 1], [each.err for each in done]
+    assert done[0].out.endswith(f": ack/{HEAD}\n")
+    assert done[1].out.startswith("ended, by ")
+    assert done[1].out.endswith(": planned/wide\n")
+    assert "silence/night: is for more than this alert" in done[2].one_line()
+    ack, ended = log.records
+    assert ack["alert_id"] == HEAD
+    assert ended.items() >= {"name": "wide", "from_ms": T0_MS}.items()
+    assert float(ended["usd_per_hour"]) == 160

@@ -61,12 +61,12 @@ def receiving() -> Iterator[Receiving]:
         thread.join(10)
 
 
-def controls(folder: Path, name: str = "ada", **addresses: str) -> Path:
+def controls(folder: Path, name: str = "ada", kind: str = "owner", **addresses: str) -> Path:
     value = {
         "id": "1",
         "source": "t",
         "time_ms": 1_780_308_000_000,
-        "kind": "owner",
+        "kind": kind,
         "name": name,
         **addresses,
     }
@@ -106,6 +106,24 @@ def test_every_receiver_gets_a_message_and_a_line(tmp_path: Path) -> None:
     assert HUNTER not in shown
     assert SECRET not in shown
     assert "ada@" not in shown
+
+
+@pytest.mark.parametrize("name", ["vision", "team/vision"])
+def test_the_addresses_of_a_team_are_tried_too(tmp_path: Path, name: str) -> None:
+    with receiving() as server:
+        file = controls(tmp_path, "vision", "team", webhook=f"http://{server.host_port}/{HUNTER}")
+        env = {"TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET, "TRAINFARE_ALERTS_ALLOW_HOSTS": server.host_port}
+        done = trainfare("alerts", "test", name, "--controls", file, "--format", "json", env=env)
+    assert (done.code, done.err) == (0, "")
+    data = [check(body)["data"] for _, _, body in server.got]
+    assert [(each["team"], each["recipient"]) for each in data] == [("vision", "team/vision")] * 2
+    assert all("messages for team vision arrive here" in each["summary"] for each in data)
+
+
+def test_a_directory_and_a_worker_are_not_named_together(tmp_path: Path) -> None:
+    done = trainfare("alerts", "test", "ada", "--data", tmp_path, "--url", "http://127.0.0.1:1")
+    assert done.code == 2
+    assert "--url asks a worker: leave out --data" in done.one_line()
 
 
 def test_what_was_not_delivered_is_said_and_is_exit_code_1(tmp_path: Path) -> None:

@@ -144,9 +144,12 @@ def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path)
     assert told["message"] == "the receiver does not take it; delivered"
     assert "answered 503: try later (503), attempt 1" in told["because"]
     assert told["told"] == "https://other.example at 2026-03-07 22:40:00 UTC"
-    assert told["next"].startswith("goes on to grace at 2026-03-01 01:")
+    assert told["next"] == "", "a ticket goes on to nobody"
     shown = trainfare("alerts", "why", fast["alert_id"], "--data", data).out
-    assert "goes on to grace" in shown
+    assert "https://other.example at 2026-03-07 22:40:00 UTC; " in shown
+    asked = "SELECT value FROM controls FINAL WHERE kind = 'owner'"
+    (row,) = json.loads(trainfare("sql", asked, "--data", data, "--format", "json").out)
+    assert json.loads(row["value"]) == {"escalate": ["grace"]}, "and no address"
     assert server_rows
 
 
@@ -189,6 +192,23 @@ def test_a_table_says_the_same_and_shows_no_control_characters(data: Path) -> No
     assert sum(line.startswith("retry_loop ") for line in lines) == 1
     assert sum(line.startswith("  or ") for line in lines) > 5
     assert "\x1b" not in done.out
+
+
+def test_the_report_of_a_burn_has_the_change_of_size_and_no_part_of_a_minute(data: Path) -> None:
+    (fast,) = (
+        each for each in why(data, "hot", "--at", "2026-03-01T01:20:00")["messages"] if each["alert_id"]
+    )
+    report = trainfare("incident", fast["alert_id"], "--data", data).out
+    timeline = report.partition("## Timeline")[2].partition("\n## ")[0]
+    started, scaled = (line for line in timeline.splitlines() if "attempt 1 s" in line)
+    assert "attempt 1 started" in started
+    assert "1 GPU" in started
+    assert scaled.startswith("| 2026-03-01 01:00:00 | attempt 1 scaled |")
+    assert "from 1 GPU to 8 GPUs" in scaled
+    evidence = report.partition("## Evidence")[2].partition("\nAs `trainfare")[0]
+    rates = [float(line.split("|")[2]) for line in evidence.splitlines() if line.startswith("| 2026")]
+    assert rates[-1] == 80
+    assert rates == sorted(rates)
 
 
 def test_of_an_alert_the_other_rules_are_shown_if_asked_for(data: Path) -> None:

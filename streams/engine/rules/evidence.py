@@ -70,7 +70,7 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
         " round(sumIf(l.quantity, l.component = 'gpu') / 60000000 / uniqExact(l.minute), 3) AS gpus,"
         " arraySort(groupUniqArray(l.sku)) AS skus"
         f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)}"
-        f" AND l.minute >= {minute(held_ms - window_ms)} AND l.minute <= {minute(held_ms)}"
+        f" AND l.minute >= {minute(held_ms - window_ms)} AND l.minute < {minute(held_ms)}"  # a part of a minute would read like a fall
         " GROUP BY from_minute ORDER BY from_minute"
     )
 

@@ -14,6 +14,7 @@ from streams.explain import acts, alert_list
 from streams.explain.alert_list import AlertsAsked
 from streams.explain.incident import sql
 from streams.explain.incident.earlier import EarlierRule, earlier
+from streams.explain.incident.sizes import sizes_of
 from streams.explain.incident.timeline import (
     TimelineEntry,
     actions_of,
@@ -244,9 +245,10 @@ def _entries(
     records = store.records(acts.RECORDS_BY, at_ms=until_ms)
     ids = [str(row["alert_id"]) for row in around]
     attempts = store.records(sql.ATTEMPTS, jobs=list(jobs)) if jobs else []
+    changes = store.records(sql.SIZES, jobs=list(jobs), from_ms=from_ms, until_ms=until_ms) if jobs else []
     actions = store.records(sql.ACTIONS, alerts=ids, jobs=list(jobs), from_ms=from_ms, until_ms=until_ms)
     found = [
-        *attempts_of(attempts, from_ms, until_ms),
+        *attempts_of(attempts, from_ms, until_ms, sizes_of(changes, until_ms)),
         *alerts_of(around),
         *messages_of(deliveries, {str(row["alert_id"]): str(row["rule"]) for row in around}),
         *controls_of(alert, records, facts, until_ms),

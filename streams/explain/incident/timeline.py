@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import span
 from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 from streams.explain.acts import matches, recurs, touching
+from streams.explain.incident.sizes import AttemptSize
 from streams.explain.why.messages import said
 
 Row = Mapping[str, Any]
@@ -24,18 +26,30 @@ class TimelineEntry(NamedTuple):
     detail: str
 
 
-def attempts_of(rows: Iterable[Row], from_ms: int, until_ms: int) -> Iterator[TimelineEntry]:
-    """Yield when attempts of jobs started and ended, within a span."""
+def attempts_of(
+    rows: Iterable[Row],
+    from_ms: int,
+    until_ms: int,
+    sizes: Mapping[tuple[str, int], Sequence[AttemptSize]],
+) -> Iterator[TimelineEntry]:
+    """Yield when attempts of jobs started, changed their size and ended, within a span; `sizes`: by (job, attempt)."""
     for row in rows:
-        gpus = (
-            f"{row['gpu_count']:g} {'GPU' if row['gpu_count'] == 1 else 'GPUs'}" if row["gpu_count"] else ""
-        )
+        known = sizes.get((row["job_id"], row["attempt"]), ())
+        gpus = _gpus(known[0].gpus if known else row["gpu_count"])
         facts = ", ".join(filter(None, (gpus, row["gpu_type"], row["purchase"], row["region"])))
+        for before, size in pairwise(known):
+            if from_ms <= size.from_ms <= until_ms:
+                scaled = f"from {_gpus(before.gpus)} to {_gpus(size.gpus)}"
+                yield TimelineEntry(size.from_ms, f"attempt {row['attempt']} scaled", row["job_id"], scaled)
         if row["started_ms"] is not None and from_ms <= row["started_ms"] <= until_ms:
             yield TimelineEntry(row["started_ms"], f"attempt {row['attempt']} started", row["job_id"], facts)
         if row["ended_ms"] is not None and from_ms <= row["ended_ms"] <= until_ms:
             ended = f"attempt {row['attempt']} {row['state']}"
             yield TimelineEntry(row["ended_ms"], ended, row["job_id"], row["reason"])
+
+
+def _gpus(number: float) -> str:
+    return f"{number:g} {'GPU' if number == 1 else 'GPUs'}" if number else ""
 
 
 def alerts_of(rows: Iterable[Row]) -> Iterator[TimelineEntry]:

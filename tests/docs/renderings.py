@@ -15,7 +15,8 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.notify.channels.alertmanager import alertmanager_body
 from streams.notify.channels.email import mail_message
 from streams.notify.channels.slack import slack_body
-from streams.notify.channels.webhook import webhook_body
+from streams.notify.channels.webhook import WebhookChannel, webhook_body
+from streams.notify.delivery import Receiver
 from streams.notify.links import Links
 from streams.replay.replay import run_replay
 
@@ -48,7 +49,7 @@ def story_alert() -> Alert:
 
 def rendered(alert: Alert) -> dict[str, str]:
     """What each kind of receiver gets, by caption."""
-    now_ms = alert.changed_ms
+    now_ms, to = alert.changed_ms, Receiver(WebhookChannel.traits, "https://hooks.example.com", alert.owner)
     (posted,) = json.loads(alertmanager_body([alert], LINKS, now_ms, _RESEND_MS))
     mail = mail_message(
         [alert],
@@ -61,7 +62,7 @@ def rendered(alert: Alert) -> dict[str, str]:
     text = mail.get_body(("plain",))
     assert text is not None
     return {
-        "A webhook": laid_out(json.loads(webhook_body(alert, LINKS)), 3),
+        "A webhook": laid_out(json.loads(webhook_body(alert, LINKS, to)), 3),
         "In Slack": laid_out(json.loads(slack_body([alert], LINKS)), 4),
         "In Alertmanager": laid_out(posted, 2),
         "By e-mail": f"Subject: {mail['Subject']}\n\n{text.get_content().strip()}\n",

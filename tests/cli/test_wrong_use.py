@@ -290,7 +290,10 @@ def _one_event(path: Path) -> Path:
 def test_an_option_of_a_verb_that_is_given_to_its_group_names_the_verbs() -> None:
     done = trainfare("alerts", "--data", "x")
     assert done.code == 2
-    assert "`trainfare alerts` takes list, ack, silence, planned, test, why, and options after it" in done.one_line()
+    assert (
+        "`trainfare alerts` takes list, ack, silence, planned, test, why, and options after it"
+        in done.one_line()
+    )
 
 
 def test_config_check_notes_what_has_no_effect() -> None:

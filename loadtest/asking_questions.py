@@ -110,6 +110,7 @@ class _Statements:
 def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
     newest = _records(store, queries.NEWEST)[0]
     as_of_ms = int(str(newest["burn_ms"] or newest["event_ms"]))
+    day_ms = as_of_ms - as_of_ms % DAY_MS
     live = {"since_ms": as_of_ms - queries.LIVE_MS}
     every = {"limit": _JOBS_SHOWN, "used_since_ms": as_of_ms - queries.USAGE_MS, **live}
     lists = {
@@ -120,7 +121,10 @@ def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
     asked: dict[str, tuple[str, dict[str, object]]] = {
         "NEWEST": (queries.NEWEST, {}),
         "FLEET": (queries.FLEET, dict(live)),
-        "SPEND": (queries.SPEND, {"since_ms": as_of_ms - as_of_ms % DAY_MS}),
+        "SPEND": (
+            queries.SPEND,
+            {"since_ms": min(day_ms, as_of_ms - queries.LONGEST_MS), "until_ms": as_of_ms, "day_ms": day_ms},
+        ),
         "FLEET_PRODUCTIVE": (queries.FLEET_PRODUCTIVE, {"since_ms": as_of_ms - queries.USAGE_MS}),
         "HISTORY": (
             queries.HISTORY,

@@ -28,13 +28,7 @@ LIVE_MINUTES: Final = 11
 """A burn rate stands until the job's next one, or for so long: rows of a job that burns are closer together."""
 #: Ratios are kept for some days only, and each job has many: no more of a range is read than its end.
 RATIO_S: Final = 6 * HOUR_MS // 1000
-_RATES: Final = (
-    "usd_per_hour_now",
-    "usd_per_hour_15m",
-    "usd_per_hour_1h",
-    "usd_per_hour_6h",
-    "expected_usd_per_hour",
-)
+_RATES: Final = ("usd_per_hour_now", "usd_per_hour_15m", "usd_per_hour_1h", "expected_usd_per_hour")
 _RATIO_FROM: Final = f"toDateTime(greatest({FROM}, {TO} - {RATIO_S}), 'UTC')"
 
 #: The newest rows of a range's end that stand.
@@ -42,6 +36,17 @@ NEWEST: Final = (
     f"time <= {TO_TIME} AND time > (SELECT max(time) FROM burn_rates WHERE {USERS_JOBS} AND time <= {TO_TIME})"
     f" - INTERVAL {LIVE_MINUTES} MINUTE AND {USERS_JOBS}"
 )
+
+
+#: What minutes cost. The mean of a window is that of a job only where it is one job's: it begins with the job's first paid instant.
+_SPENT: Final = f"FROM job_minutes FINAL WHERE {USERS_JOBS} AND quantity != 0"
+#: What all jobs cost in the whole minutes of the last hour, and of six, per hour.
+MEANS: Final = f"""
+    WITH toStartOfMinute((SELECT max(time) FROM burn_rates WHERE {USERS_JOBS} AND time <= {TO_TIME})) AS until
+    SELECT
+        toDecimal128(sumIf(cost_usd, minute >= until - INTERVAL 1 HOUR), 9) AS of_1_h,
+        toDecimal128(sum(cost_usd), 9) / 6 AS of_6_h
+    {_SPENT} AND minute >= until - INTERVAL 6 HOUR AND minute < until"""
 
 
 def newest_rates() -> str:
@@ -109,19 +114,36 @@ def standing(values: Mapping[str, str], condition: str, series: str = "") -> str
 
 _IN_SHORT: Final = f"b.time > {FROM_TIME} - INTERVAL {LIVE_MINUTES} MINUTE AND b.time <= {TO_TIME} AND {USERS_JOBS} AND {is_short()}"
 
+#: The whole minutes of the hour before the end of a step, or of the range within it.
+_STEP_END: Final = f"intDiv(least((step + 1) * {STEP}, {TO}), 60) * 60"
 FLEET: Final = f"""
-SELECT time, "now", "1 h", "expected"
+SELECT time, sum("now") AS "now", sum("1 h") AS "1 h", sum("expected") AS "expected"
 FROM
 (
-    SELECT time, toNullable(toDecimal128("now", 9)) AS "now", toNullable(toDecimal128("1 h", 9)) AS "1 h", toNullable(toDecimal128("expected", 9)) AS "expected"
-    FROM ({standing({"now": "b.usd_per_hour_now", "1 h": "b.usd_per_hour_1h", "expected": "b.expected_usd_per_hour"}, _IN_SHORT)}
+    SELECT time, toNullable(toDecimal128("now", 9)) AS "now", toDecimal128(0, 9) AS "1 h", toNullable(toDecimal128("expected", 9)) AS "expected"
+    FROM ({standing({"now": "b.usd_per_hour_now", "expected": "b.expected_usd_per_hour"}, _IN_SHORT)}
     )
+    UNION ALL
+    SELECT toDateTime(step * {STEP}, 'UTC') AS time, NULL, sum(usd), NULL
+    FROM
+    (
+        SELECT at, usd, arrayJoin(range(toUInt64(intDiv({FROM}, {STEP})), toUInt64(intDiv({TO}, {STEP}) + 1))) AS step
+        FROM
+        (
+            SELECT toInt64(toUnixTimestamp(minute)) AS at, toDecimal128(sum(cost_usd), 9) AS usd
+            {_SPENT} AND minute >= toStartOfMinute({FROM_TIME}) - INTERVAL 1 HOUR AND minute < {TO_TIME} AND {is_short()}
+            GROUP BY at
+        )
+    )
+    WHERE step * {STEP} >= {FROM} AND at < {_STEP_END} AND at >= {_STEP_END} - 3600
+    GROUP BY time
     UNION ALL
     SELECT {bucket("hour", 3_600)} AS time, NULL, toDecimal128({COST_SUM} / {covered_hours(3_600)}, 9), NULL
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
     GROUP BY time
 )
+GROUP BY time
 ORDER BY time"""
 
 _TEAM: Final = "if(j.team = '', '(no team)', j.team)"

@@ -28,12 +28,14 @@ from streams.panels.panel import (
 
 BURN_NOW: Final = f"""
 SELECT
-    sum(usd_per_hour_now) AS "now",
-    sum(usd_per_hour_1h) AS "1 h",
-    sum(usd_per_hour_6h) AS "6 h",
-    countIf(usd_per_hour_now > 0) AS "jobs that burn"
-FROM ({burn_sql.newest_rates()}
-)"""
+    sum(n.usd_per_hour_now) AS "now",
+    any(m.of_1_h) AS "1 h",
+    any(m.of_6_h) AS "6 h",
+    countIf(n.usd_per_hour_now > 0) AS "jobs that burn"
+FROM ({burn_sql.MEANS}
+) AS m
+LEFT JOIN ({burn_sql.newest_rates()}
+) AS n ON 1 = 1"""
 
 ALERTS_FIRING: Final = """
 SELECT countIf(severity = 'page') AS "pages", countIf(severity = 'ticket') AS "tickets"
@@ -257,7 +259,7 @@ ONCALL: Final = Dashboard(
         Panel(
             "burn_now",
             "The fleet burns",
-            "Dollars per hour at the end of the range: what accrues at that instant, and the mean of the last hour and six hours.",
+            "Dollars per hour at the end of the range: what accrues at that instant, and what all jobs cost in the last hour and in the last six, divided by 1 and by 6.",
             BURN_NOW,
             "number",
             "usd_per_hour",
@@ -309,7 +311,7 @@ ONCALL: Final = Dashboard(
         Panel(
             "burn",
             "Fleet burn rate",
-            "Dollars per hour. Above what is expected, somebody burns more than declared or quoted. Beyond 6 hours: the mean of each step, of the ledger's hours.",
+            "Dollars per hour: `now` at the end of each step, and what all jobs cost in the hour before (1 h). Above what is expected, somebody burns more than declared or quoted. Beyond 6 hours: the mean of each step, of the ledger's hours.",
             burn_sql.FLEET,
             "lines",
             "usd_per_hour",

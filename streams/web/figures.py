@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, M
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from schemas.durations import DAY_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
@@ -28,14 +28,6 @@ T = TypeVar("T")
 # Ids are part of a request's URL, for which servers and proxies allow some 16 KiB.
 _IDS_BYTES: Final = 4096
 _NOTHING: Final = Decimal("0.000000000")
-_RATES: Final = (
-    "usd_per_hour_now",
-    "usd_per_hour",
-    "usd_per_hour_15m",
-    "usd_per_hour_1h",
-    "usd_per_hour_6h",
-    "expected_usd_per_hour",
-)
 
 
 class ApiFigures:
@@ -124,18 +116,24 @@ class ApiFigures:
         async def make() -> Object:
             as_of_ms = await self.as_of_ms()
             since_ms = _before(as_of_ms, queries.LIVE_MS)
-            fleet, spend, idle, firing, history = await asyncio.gather(
+            fleet, spent, idle, firing, history = await asyncio.gather(
                 self._store_reader.rows(queries.FLEET, since_ms=since_ms),
-                self._spend(as_of_ms - as_of_ms % DAY_MS),
+                self._spent(as_of_ms),
                 self._idle(),
                 self.alerts_firing(),
                 self._history(),
             )
-            rates = {name: fleet[0][name] or _NOTHING for name in _RATES}
+            now = fleet[0]["usd_per_hour_now"] or _NOTHING
+            if history and history[-1][0] == as_of_ms - as_of_ms % MINUTE_MS:
+                history = [
+                    *history[:-1],
+                    [history[-1][0], float(now)],
+                ]  # without jobs that have ended and whose last row is to come
             return {
                 "as_of_ms": as_of_ms,
-                **rates,
-                "spend_today_usd": spend,
+                "usd_per_hour_now": now,
+                **spent,
+                "expected_usd_per_hour": fleet[0]["expected_usd_per_hour"] or _NOTHING,
                 "idle_gpu_ratio": idle,
                 "jobs_live": fleet[0]["jobs_live"],
                 "gpus_held": fleet[0]["gpus_held"],
@@ -145,11 +143,15 @@ class ApiFigures:
 
         return await self._cache.get("burn", make)
 
-    async def _spend(self, day_ms: int) -> Decimal:
-        async def make() -> Decimal:
-            return (await self._store_reader.rows(queries.SPEND, since_ms=day_ms))[0]["usd"] or _NOTHING
-
-        return await self._cache.get(("spend", day_ms), make)
+    async def _spent(self, as_of_ms: int) -> Object:
+        """What was spent today, and the means over the windows."""
+        day_ms = as_of_ms - as_of_ms % DAY_MS
+        # From the minute in which the longest window begins, or from midnight on.
+        since_ms = min(day_ms, _before(as_of_ms - as_of_ms % MINUTE_MS, queries.LONGEST_MS))
+        found = await self._store_reader.rows(
+            queries.SPEND, since_ms=since_ms, until_ms=as_of_ms, day_ms=day_ms
+        )
+        return {name: amount or _NOTHING for name, amount in found[0].items()}
 
     async def _idle(self) -> float | None:
         async def make() -> float | None:

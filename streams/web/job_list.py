@@ -200,6 +200,7 @@ class JobList:
         as_of_ms = await self._figures.as_of_ms()
         bound = {
             "since_ms": max(as_of_ms - queries.LIVE_MS, 0),
+            "until_ms": as_of_ms,
             "used_since_ms": max(as_of_ms - queries.USAGE_MS, 0),
             **request.selection.parameters,
         }
@@ -297,7 +298,7 @@ class JobList:
 
 
 def _sweep(row: Row, firing: Mapping[str, list[Object]]) -> Object:
-    """A row of the list for all the jobs of a sweep: its figures are their sums."""
+    """A row of the list for all the jobs of a sweep: its figures are their sums, its means those of what all of them cost."""
     kind, _, rest = row["sweep"].partition(":")
     name = row["one_experiment"] if kind == "experiment" else rest.partition("/")[2]
     rates = {window: row[f"sum_{window}"] for window in queries.WINDOWS}

@@ -10,7 +10,19 @@ from typing import Final, NamedTuple
 
 from schemas.reserved import USERS_JOBS
 from schemas.unpriced_sql import unpriced_compute
-from streams.web.queries import IS_LIVE, MINUTE_SINCE, SETTINGS, WINDOWS, latest, rate_of, total_costs
+from streams.web.queries import (
+    IS_LIVE,
+    MEANS,
+    MINUTE_SINCE,
+    OF_NOW,
+    SETTINGS,
+    WINDOWS,
+    latest,
+    mean_of,
+    rate_of,
+    spent_in,
+    total_costs,
+)
 
 TOTALS: Final = ("cost_usd", "lost_cost_usd", "gpu_h", "unpriced_gpu_h")
 #: From so many jobs on they are shown as one row.
@@ -48,15 +60,23 @@ def _by_text(*columns: str) -> JobOrder:
     return JobOrder(keys, is_text=True, ascending=True)
 
 
-def _by_rate(*windows: str) -> JobOrder:
-    return JobOrder(tuple(_number(window) for window in windows), False, False, frozenset({"rates"}))
+def _mean_of_jobs(name: str) -> str:
+    """SQL for the mean of several jobs over one window."""
+    return mean_of(f"sum(spent_{name})", name)
+
+
+def _by_rate(window: str) -> JobOrder:
+    if window in OF_NOW:
+        return JobOrder((_number(window),), False, False, frozenset({"rates"}))
+    return JobOrder((_number(window, _mean_of_jobs(window)),), False, False, frozenset({"rates", "spent"}))
 
 
 _RATIO: Final = "if({expected} > 0, toFloat64({now}) / toFloat64({expected}), -1)"
 _USE: Final = "if({sampled} > 0, toFloat64({productive}) / {sampled} / 1000, -1)"
 ORDERS: Final[dict[str, JobOrder]] = {
     "burn": JobOrder(
-        (*_by_rate("usd_per_hour_now", "usd_per_hour_1h").keys, _number("last_event_ms", "max(last_event_ms)")),
+        # Of rows that pay the same now, those before that paid lately: that is an order and no figure, so rates of jobs are added.
+        (_number("usd_per_hour_now"), _number("usd_per_hour_1h"), _number("last_event_ms", "max(last_event_ms)")),
         False,
         False,
         frozenset({"rates"}),
@@ -159,6 +179,15 @@ FROM job_usage_minutes FINAL
 PREWHERE minute >= toDateTime(intDiv({{used_since_ms:Int64}}, 1000), 'UTC') WHERE {condition} GROUP BY job_id"""
 
 
+def _spent(condition: str) -> str:
+    spent = ", ".join(f"{spent_in(name)} AS spent_{name}" for name in MEANS)
+    since = (
+        f"minute >= toDateTime(intDiv({{until_ms:Int64}}, 60000) * 60 - {60 * max(MEANS.values())}, 'UTC')"
+    )
+    return f"""
+SELECT job_id, {spent} FROM job_minutes FINAL PREWHERE {since} WHERE quantity != 0 AND {condition} GROUP BY job_id"""
+
+
 def _matched(selection: JobSelection, needs: frozenset[str], more: str = "") -> str:
     """SQL for one row a job, with what is needed of its rates, cost and use."""
     condition = selection.condition + more
@@ -173,6 +202,9 @@ def _matched(selection: JobSelection, needs: frozenset[str], more: str = "") -> 
         columns += [f"{rate_of(window)} AS {window}" for window in WINDOWS]
         rated = of_jobs if condition != selection.scope else USERS_JOBS
         joins.append(f"LEFT ANY JOIN ({latest(rated)}) AS b ON b.job_id = j.job_id")
+    if "spent" in needs:
+        columns.append(", ".join(f"s.spent_{name} AS spent_{name}" for name in MEANS))
+        joins.append(f"LEFT ANY JOIN ({_spent(of_jobs)}) AS s ON s.job_id = j.job_id")
     if "cost" in needs:
         columns.append(", ".join(f"c.{name} AS {name}" for name in TOTALS))
         joins.append(f"LEFT ANY JOIN ({total_costs(of_jobs)}) AS c ON c.job_id = j.job_id")
@@ -205,7 +237,7 @@ def page(
         cursor: "next": the page after the row of the parameters `at0`... and `at_name`; "previous": the one before it.
     """
     by = ORDERS[order]
-    jobs = _matched(selection, by.needs)
+    jobs = _matched(selection, by.needs if is_grouped else by.needs - {"spent"})
     if is_grouped:
         keys = ", ".join(f"{key} AS key{place}" for place, (_, key) in enumerate(by.keys))
         rows = f"""
@@ -258,13 +290,18 @@ def total(selection: JobSelection) -> str:
 
 def sweeps(selection: JobSelection) -> str:
     """SQL for the figures of some sweeps, each of the jobs that were chosen."""
-    needs = frozenset({"rates", "cost", "unpriced", "use"})
+    needs = frozenset({"rates", "spent", "cost", "unpriced", "use"})
     jobs = _matched(selection, needs, f" AND ({_SWEEP}) IN {{sweeps:Array(String)}}")
     one = ", ".join(
         f"if(uniqExact({name}) = 1, any({name}), '') AS one_{name}"
         for name in ("owner", "team", "project", "experiment", "state", "gpu_type")
     )
-    sums = ", ".join(f"sum({name}) AS sum_{name}" for name in (*WINDOWS, *TOTALS))
+    sums = ", ".join(
+        [
+            *(f"sum({name}) AS sum_{name}" for name in (*OF_NOW, *TOTALS)),
+            *(f"{_mean_of_jobs(name)} AS sum_{name}" for name in MEANS),
+        ]
+    )
     return f"""
 SELECT sweep, count() AS jobs, uniqExact(owner) AS owners, {one}, toFloat64(sum(gpu_count)) AS gpus, {sums},
        toUnixTimestamp64Milli(min(started)) AS started_ms, if(sum(sampled_s) > 0, toFloat64(sum(productive_ms)) / sum(sampled_s) / 1000, NULL) AS use,

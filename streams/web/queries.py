@@ -48,8 +48,12 @@ WINDOWS: Final = (
     "usd_per_hour_6h",
     "expected_usd_per_hour",
 )
-#: What pays no more has neither of these.
-_OF_NOW: Final = ("usd_per_hour_now", "expected_usd_per_hour")
+#: What pays no more has neither of these. Those of several jobs are sums of theirs.
+OF_NOW: Final = ("usd_per_hour_now", "expected_usd_per_hour")
+#: The others are means over windows, in minutes. That of a job begins with its first paid instant, so those of several jobs are not
+#: their sums: they are what all of them cost in the window, over the window.
+MEANS: Final = {"usd_per_hour": 5, "usd_per_hour_15m": 15, "usd_per_hour_1h": 60, "usd_per_hour_6h": 360}
+LONGEST_MS: Final = max(MEANS.values()) * 60_000
 
 
 def latest(condition: str = USERS_JOBS) -> str:
@@ -64,7 +68,18 @@ GROUP BY job_id"""
 def rate_of(window: str) -> str:
     """SQL for a rate of job `j` that pays by `b`: one that has ended pays nothing, of one whose row is not stored yet that is not known."""
     newest = f"b.newest_{window}"
-    return f"if(j.state = '' OR j.{IS_LIVE}, {newest}, toDecimal64(0, 9))" if window in _OF_NOW else newest
+    return f"if(j.state = '' OR j.{IS_LIVE}, {newest}, toDecimal64(0, 9))" if window in OF_NOW else newest
+
+
+def spent_in(name: str) -> str:
+    """SQL for what rows of `job_minutes` cost in the window of a mean, its whole minutes that ended by `until_ms`."""
+    until = "intDiv({until_ms:Int64}, 60000) * 60"
+    return f"sumIf(cost_usd, minute >= toDateTime({until} - {MEANS[name] * 60}, 'UTC') AND minute < toDateTime({until}, 'UTC'))"
+
+
+def mean_of(spent: str, name: str) -> str:
+    """SQL for a mean, in nano-dollars an hour, of what was spent in its window."""
+    return f"toDecimal128({spent}, 9) * 60 / {MEANS[name]}"
 
 
 _RATES: Final = ", ".join(f"{rate_of(window)} AS {window}" for window in WINDOWS)
@@ -155,7 +170,7 @@ FROM alerts FINAL WHERE status = 'firing' AND subject_kind = 'job' ORDER BY seve
 # -- the fleet ---------------------------------------------------------------------------------------------
 
 FLEET: Final = f"""
-SELECT {", ".join(f"sum({rate_of(window)}) AS {window}" for window in WINDOWS)},
+SELECT {", ".join(f"sum({rate_of(window)}) AS {window}" for window in OF_NOW)},
        countIf(j.state IN ('starting', 'running', 'suspended', 'metered')) AS jobs_live,
        toFloat64(sumIf(j.gpu_count, j.state IN ('starting', 'running', 'metered')
                                     OR (j.state = 'suspended' AND b.newest_usd_per_hour_now > 0))) AS gpus_held
@@ -163,9 +178,12 @@ FROM ({latest()}) AS b
 LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id = b.job_id
 {SETTINGS}"""
 
+_DAY: Final = "toDateTime(intDiv({day_ms:Int64}, 1000), 'UTC')"
 SPEND: Final = f"""
-SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
-PREWHERE {MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0 AND {USERS_JOBS}
+SELECT sumIf(cost_usd, minute >= {_DAY} AND minute < {_DAY} + 86400) AS spend_today_usd,
+       {", ".join(f"{mean_of(spent_in(name), name)} AS {name}" for name in MEANS)}
+FROM job_minutes FINAL
+PREWHERE {MINUTE_SINCE} AND minute < {_DAY} + 86400 WHERE quantity != 0 AND {USERS_JOBS}
 {SETTINGS}"""
 
 FLEET_PRODUCTIVE: Final = f"""
@@ -180,7 +198,7 @@ DELIVERIES_MADE: Final = f"""
 SELECT outcome, count() AS deliveries FROM deliveries FINAL GROUP BY outcome
 {SETTINGS}"""
 
-# Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS. Read in the order of the
+# The sum of what jobs pay now, at the end of each minute: the rate of the last one is that of the fleet. Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS. Read in the order of the
 # table they are not sorted again.
 HISTORY: Final = f"""
 SELECT toInt64(minute) * 60000 AS time_ms, toFloat64(sum(usd)) AS usd
@@ -189,7 +207,7 @@ FROM
     SELECT usd, arrayJoin(range(m, least(following, {{last:UInt64}} + 1))) AS minute
     FROM
     (
-        SELECT usd_per_hour AS usd, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
+        SELECT usd_per_hour_now AS usd, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
             least(m + 11, leadInFrame(m, 1, toUInt32(m + 11)) OVER (PARTITION BY job_id ORDER BY time, version
                                                                     ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)) AS following
         FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS}

@@ -41,6 +41,7 @@ from tests.sinks.stores import embedded
 BEGIN = instant("2026-03-01 10:00")
 BEGIN_S = int(BEGIN.timestamp())
 GPU_HOUR = 3_600_000_000
+SIXTH_OF_7 = Decimal("1.166666666")
 
 #: Panels about the end of the range, or its day: a range that ends a week later has none.
 AT_THE_END = {PANELS[name].title for name in ("live_jobs", "ratios", "today_by_component")}
@@ -284,13 +285,13 @@ def test_the_fleet_burns_what_its_jobs_burn_and_nothing_outlives_eleven_minutes(
     store: ClickHouseStore,
 ) -> None:
     found = {step(row): (row["now"], row["1 h"], row["expected"]) for row in asked(store, "burn")}
-    assert found[0] == (10, 5, 5)
-    assert found[4] == (10, 5, 5)
-    assert found[5] == (16, 8, 10)
-    assert found[10] == (10, 5, 10)
-    assert found[12] == (0, 0, 5)  # only b's row of zeros stands
-    assert found[20] == (40, 20, 10)
-    assert found[30] == (40, 20, 5)
+    assert found[0] == (10, 0, 5)  # the one minute that cost something begins at 10:01
+    assert found[4] == (10, 7, 5)
+    assert found[5] == (16, 7, 10)
+    assert found[10] == (10, 7, 10)
+    assert found[12] == (0, 7, 5)  # only b's row of zeros stands
+    assert found[20] == (40, 7, 10)
+    assert found[30] == (40, 7, 5)
     assert max(found) == 30
 
 
@@ -312,9 +313,11 @@ def test_teams_add_up_to_the_fleet(store: ClickHouseStore) -> None:
 
 
 def test_burn_now_is_that_of_jobs_with_a_recent_row(store: ClickHouseStore) -> None:
-    assert asked(store, "burn_now") == [{"now": 40, "1 h": 20, "6 h": 10, "jobs that burn": 1}]
+    assert asked(store, "burn_now") == [{"now": 40, "1 h": 7, "6 h": SIXTH_OF_7, "jobs that burn": 1}]
     # At the end of an earlier range others burnt.
-    assert asked(store, "burn_now", minutes=6) == [{"now": 16, "1 h": 8, "6 h": 4, "jobs that burn": 2}]
+    assert asked(store, "burn_now", minutes=6) == [
+        {"now": 16, "1 h": 7, "6 h": SIXTH_OF_7, "jobs that burn": 2}
+    ]
 
 
 def test_jobs_by_burn_rate_say_whose_they_are(store: ClickHouseStore) -> None:

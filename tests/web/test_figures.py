@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from yarl import URL
 from schemas.tables import BURN_RATES, JOB_HOURS
 from sinks.clickhouse import ClickHouseStore
 from sinks.rows import Condition
+from streams.web import queries
 from tests.web.live import SECRET_RECEIVER, only_ours
 from tests.web.log import AS_OF_MS, COST_A, ODD_ID, T0_MS
 from tests.web.serving import Client, served
@@ -93,24 +94,28 @@ def test_the_fleet(store: ClickHouseStore) -> None:
     fleet = get(store, "/api/v1/burn")
     history = fleet.pop("history")
     spent = fleet.pop("spend_today_usd")
+    means = {name: Decimal(fleet.pop(name)) for name in queries.MEANS}
     assert fleet == {
         "as_of_ms": AS_OF_MS,
         "usd_per_hour_now": "12.500000001",
-        "usd_per_hour": "10.000000000",
-        "usd_per_hour_15m": "10.000000000",
-        "usd_per_hour_1h": "7.833333333",
-        "usd_per_hour_6h": "10.000000000",
         "expected_usd_per_hour": "5.000000000",
         "idle_gpu_ratio": 0.75,
         "jobs_live": 1,
         "gpus_held": 2.0,
         "alerts_firing": 2,
     }
-    total = sum(Decimal(job["cost_usd"]) for job in get(store, "/api/v1/jobs")["jobs"])
+    total = sum((Decimal(job["cost_usd"]) for job in get(store, "/api/v1/jobs")["jobs"]), Decimal(0))
     assert Decimal(spent) == total
+    # All of it is of the last 15 min, and the last 5 min are those of b's two GPUs at $2.50: five rows of 0.083333333.
+    assert means == {
+        "usd_per_hour": Decimal("4.99999998"),
+        "usd_per_hour_15m": total * 4,
+        "usd_per_hour_1h": total,
+        "usd_per_hour_6h": (total / 6).quantize(Decimal("1e-9"), ROUND_DOWN),
+    }
     by_minute = dict(history)
     last = AS_OF_MS
-    assert by_minute[last] == 10.0
+    assert by_minute[last] == 12.500000001, "the chart ends with the rate of now"
     assert by_minute[last - MINUTE_MS] == 6.0, "a rate stands until the next; that of z has lapsed"
     assert by_minute[last - 2 * MINUTE_MS] == 106.0, "of a row the newest version counts; z is 10 minutes old"
     assert by_minute[last - 3 * MINUTE_MS] == 105.0

@@ -173,7 +173,6 @@ def test_a_sweep_is_one_row_with_the_sums_of_its_trials(board: ClickHouseStore) 
     for total in (
         "cost_usd",
         "usd_per_hour_now",
-        "usd_per_hour_1h",
         "expected_usd_per_hour",
         "lost_cost_usd",
     ):

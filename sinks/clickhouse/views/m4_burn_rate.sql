@@ -1,22 +1,65 @@
--- What burns now: `burn_now` under each level; what was burnt in past hours is `trainfare costs --metric m4`. A job without
--- a row for 11 min burns nothing.
+-- What burns now, under each level; what was burnt in past hours is `trainfare costs --metric m4`. Of a job these are its newest [burn
+-- rates](burn_rates.md#burn-rates). Of all other levels `usd_per_hour_now` and `expected_usd_per_hour` are the sums of their jobs, where one without
+-- a row for 11 min burns nothing; the others are [what all of their jobs cost](burn_rates.md#of-several-jobs) in the last 5 min, 15 min, 1 h and 6 h (whole minutes),
+-- per hour: each divided by the whole window, so that levels add up.
 
 -- While a job burns, its rows are 10 minutes apart at most.
 
+WITH
+    (SELECT max(time) FROM burn_rates WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS newest,
+    toStartOfMinute(newest) AS until
+SELECT
+    'job' AS level,
+    job_id AS name,
+    time,
+    toDecimal128(usd_per_hour, 9) AS usd_per_hour,
+    toDecimal128(usd_per_hour_15m, 9) AS usd_per_hour_15m,
+    toDecimal128(usd_per_hour_1h, 9) AS usd_per_hour_1h,
+    toDecimal128(usd_per_hour_6h, 9) AS usd_per_hour_6h,
+    toDecimal128(expected_usd_per_hour, 9) AS expected_usd_per_hour,
+    toDecimal128(usd_per_hour_now, 9) AS usd_per_hour_now
+FROM burn_now
+UNION ALL
 SELECT
     level_name.1 AS level,
     level_name.2 AS name,
     max(b.time) AS time,
-    sum(b.usd_per_hour) AS usd_per_hour,
-    sum(b.usd_per_hour_15m) AS usd_per_hour_15m,
-    sum(b.usd_per_hour_1h) AS usd_per_hour_1h,
-    sum(b.usd_per_hour_6h) AS usd_per_hour_6h,
-    sum(b.expected_usd_per_hour) AS expected_usd_per_hour
-FROM burn_now AS b
+    sum(b.usd_5m) * 12 AS usd_per_hour,
+    sum(b.usd_15m) * 4 AS usd_per_hour_15m,
+    sum(b.usd_1h) AS usd_per_hour_1h,
+    sum(b.usd_6h) / 6 AS usd_per_hour_6h,
+    sum(b.expected) AS expected_usd_per_hour,
+    sum(b.now) AS usd_per_hour_now
+FROM
+(
+    SELECT
+        job_id,
+        time,
+        toDecimal128(0, 9) AS usd_5m,
+        toDecimal128(0, 9) AS usd_15m,
+        toDecimal128(0, 9) AS usd_1h,
+        toDecimal128(0, 9) AS usd_6h,
+        toDecimal128(expected_usd_per_hour, 9) AS expected,
+        toDecimal128(usd_per_hour_now, 9) AS now
+    FROM burn_now
+    WHERE time > newest - INTERVAL 11 MINUTE
+    UNION ALL
+    SELECT
+        job_id,
+        toDateTime64(max(minute), 3, 'UTC') AS time,
+        toDecimal128(sumIf(cost_usd, minute >= until - INTERVAL 5 MINUTE), 9),
+        toDecimal128(sumIf(cost_usd, minute >= until - INTERVAL 15 MINUTE), 9),
+        toDecimal128(sumIf(cost_usd, minute >= until - INTERVAL 1 HOUR), 9),
+        toDecimal128(sum(cost_usd), 9),
+        toDecimal128(0, 9),
+        toDecimal128(0, 9)
+    FROM job_minutes FINAL
+    WHERE minute >= until - INTERVAL 6 HOUR AND minute < until AND quantity != 0 AND NOT startsWith(job_id, 'trainfare-canary.')
+    GROUP BY job_id
+) AS b
 LEFT ANY JOIN (SELECT * FROM jobs FINAL) AS j ON j.job_id = b.job_id
 ARRAY JOIN
 [
-    ('job', b.job_id),
     ('owner', j.owner),
     ('team', j.team),
     ('project', j.project),
@@ -25,5 +68,4 @@ ARRAY JOIN
     ('region', j.region),
     ('purchase', toString(j.purchase))
 ] AS level_name
-WHERE level_name.1 = 'job' OR b.time > (SELECT max(time) FROM burn_rates WHERE NOT startsWith(job_id, 'trainfare-canary.')) - INTERVAL 11 MINUTE
 GROUP BY level, name

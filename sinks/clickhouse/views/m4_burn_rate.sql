@@ -5,9 +5,7 @@
 
 -- While a job burns, its rows are 10 minutes apart at most.
 
-WITH
-    (SELECT max(time) FROM burn_rates WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS newest,
-    toStartOfMinute(newest) AS until
+WITH (SELECT max(time) FROM burn_rates WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS newest, toStartOfMinute(newest) AS until
 SELECT
     'job' AS level,
     job_id AS name,

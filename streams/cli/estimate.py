@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +53,7 @@ def estimate(
     ] = "",
     everywhere: Annotated[
         bool,
-        typer.Option("--everywhere", help="With --of: at each place of the price list, the cheapest first."),
+        typer.Option("--everywhere", help="At each place of the price list, the cheapest first."),
     ] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -85,10 +85,9 @@ def estimate(
             else:
                 _compare_all(store, of, form)
         else:
-            if speed_factor or everywhere:
-                option = "--everywhere" if everywhere else "--speed-factor"
-                raise WrongUseError(f"{option} is for a job that ran: name it with --of")
-            _forecast(store, gpus, hours, fields, groups, like, form, label or ())
+            if speed_factor:
+                raise WrongUseError("--speed-factor is for a job that ran: name it with --of")
+            _forecast(store, gpus, hours, fields, groups, like, form, label or (), everywhere=everywhere)
 
 
 def _forecast(
@@ -100,11 +99,15 @@ def _forecast(
     like: str,
     form: OutputFormat,
     labels: Sequence[str],
+    *,
+    everywhere: bool,
 ) -> None:
-    from streams.cli.estimate_shown import show_forecast
+    from streams.cli.estimate_shown import show_forecast, show_planned_places
     from streams.estimate.asking import past_jobs, stored_book
     from streams.estimate.forecast import forecast
-    from streams.estimate.prices import context_of, nearer
+    from streams.estimate.planned_places import planned_places
+    from streams.estimate.prices import context_of, nearer, not_in_price, said_of_any
+    from streams.estimate.shown import case_prices
     from streams.prices.label_gaps import gap_of
 
     plan = _plan(store, gpus, hours, fields, groups, like, labels)
@@ -114,11 +117,21 @@ def _forecast(
         raise WrongUseError("--hours is needed: no similar past job says how long it takes")
     at_ms = SystemClock().now_ms()
     found = forecast(plan, book, past, at_ms)
-    show_forecast(plan, found, past, book, at_ms, form, like)
-    sku = next(part.price.sku for part in found.cases[0].parts if part.price and part.component == "gpu")
+    prices = case_prices(found.cases[0])
+    # What --like names was priced by this price before.
+    missing = not_in_price(book, prices, fields)
+    if everywhere:
+        show_planned_places(planned_places(store.records, plan, book, past, found, at_ms), book, form)
+    else:
+        show_forecast(plan, found, past, book, at_ms, form, like, missing)
+    sku = next(price.sku for price in prices if price.component == "gpu")
     note = nearer(book, context_of(plan.fields, plan.team, plan.project), sku, at_ms)
     gaps = (gap_of(each, book.events) for each in plan.labels)
-    for said in filter(None, (note, *gaps)):
+    _note([*said_of_any(missing, fields), note, *gaps])
+
+
+def _note(notes: Iterable[str | None]) -> None:
+    for said in filter(None, notes):
         sys.stderr.write(f"note: {visible(said)}\n")
 
 
@@ -158,6 +171,7 @@ def _compare(
     from streams.cli.estimate_shown import show_comparison
     from streams.estimate.asking import job_facts, other_purchase, ran_job, stored_book, with_past
     from streams.estimate.elsewhere import SPOT, Elsewhere, compared
+    from streams.estimate.prices import not_in_price, said_of_any
     from streams.estimate.request import speed_of
 
     speed = speed_of(speed_factor or "1")
@@ -173,6 +187,7 @@ def _compare(
     job = ran_job(store.records, job_id, there, book)
     found = compared(job, there, book)
     show_comparison(job_id, job, there, found, book, form, is_default=is_default)
+    _note(said_of_any(not_in_price(book, found.elsewhere.prices, fields), fields))
 
 
 def _compare_all(store: Reader, job_id: str, form: OutputFormat) -> None:

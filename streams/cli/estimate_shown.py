@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.counting import how_many
 from schemas.escaping import visible
@@ -17,18 +17,22 @@ from schemas.units import COMPONENTS
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
 from streams.cli.price_output import plain_usd
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.kinds import PriceRef
 from streams.estimate.alternatives import Alternatives
-from streams.estimate.elsewhere import Comparison, Elsewhere, Side, as_ran
+from streams.estimate.elsewhere import SPOT, Comparison, Elsewhere, Side, as_ran
 from streams.estimate.forecast import Case, Forecast, Plan
 from streams.estimate.past import Past
+from streams.estimate.planned_places import PlannedPlaces
 from streams.estimate.ran import Applied, RanJob
 from streams.estimate.shown import (
     PriceNames,
     alternatives_object,
+    case_prices,
     comparison_object,
     decimal_of,
     gpu_hours_of,
     hours_of,
+    planned_object,
     usd_of,
     verdict,
 )
@@ -51,12 +55,14 @@ def show_forecast(
     at_ms: int,
     form: OutputFormat,
     like: str = "",
+    missing: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a forecast to stdout; `like`: the job that it is made from."""
+    """Write a forecast to stdout; `like`: the job that it is made from; `missing`: asked fields that its price does not name."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     prices = _Prices(book)
     if form is OutputFormat.json:
-        sys.stdout.write(to_json(_forecast_object(plan, found, past, at, prices)) + "\n")
+        shown = _forecast_object(plan, found, past, at, prices) | {"not_in_price": dict(missing or {})}
+        sys.stdout.write(to_json(shown) + "\n")
         return
     write(Grid(_COLUMNS, [row for case in found.cases for row in _case_rows(case, prices, form)]), form)
     if form is OutputFormat.csv:
@@ -138,27 +144,79 @@ def show_alternatives(of: Alternatives, form: OutputFormat) -> None:
         sys.stdout.write(to_json(alternatives_object(of)) + "\n")
         return
     ran, prices = as_ran(of.job), _Prices(of.book)
-    columns = ("place", "price", "wall_clock_h", "gpu_h", "cost_usd", "difference_usd", "same_cost_at_time_x")
-    lines: list[tuple[str, Side, int, Fraction | None]] = [("as it ran", ran, 0, None)]
+    lines = [_Line("as it ran", ran.prices, ran.wall_clock_ms, ran.gpu_milli_ms, ran.cost_nano, 0, None)]
     for each in of.places:
-        where = ", ".join(f"{name}={value}" for name, value in each.there.fields.items())
-        sides = each.sides
-        lines.append((where, sides.elsewhere, sides.saved_nano, sides.break_even_speed))
+        side = each.sides.elsewhere
+        more, speed = each.sides.saved_nano, each.sides.break_even_speed
+        time = (side.wall_clock_ms, side.gpu_milli_ms)
+        lines.append(_Line(_fields(each.there.fields), side.prices, *time, side.cost_nano, more, speed))
+    _write_places(lines, prices, form)
+    if form is OutputFormat.table:
+        sys.stdout.write("".join(f"{line}\n" for line in _said_of(of)))
+
+
+def show_planned_places(of: PlannedPlaces, book: PriceBook, form: OutputFormat) -> None:
+    """Write what a planned job would cost at each place to stdout, the cheapest first, and what was left out."""
+    prices = _Prices(book)
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(planned_object(of, prices)) + "\n")
+        return
+    lines = []
+    for where, case, speed in (
+        ("as planned", of.planned, None),
+        *((_fields(each.fields), each.case, of.same_cost_at(each)) for each in of.places),
+    ):
+        more = case.cost_nano - of.planned.cost_nano
+        time = (case.wall_clock_ms, case.gpu_milli_ms)
+        lines.append(_Line(where, case_prices(case), *time, case.cost_nano, more, speed))
+    _write_places(lines, prices, form)
+    if form is OutputFormat.table:
+        sys.stdout.write("".join(f"{line}\n" for line in _said_of_planned(of)))
+
+
+class _Line(NamedTuple):
+    """A place as it is shown."""
+
+    where: str
+    prices: Sequence[Applied | PriceRef]
+    wall_clock_ms: int
+    gpu_milli_ms: int
+    cost_nano: int
+    more_nano: int
+    same_cost_at: Fraction | None
+
+
+def _fields(fields: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in fields.items())
+
+
+def _write_places(lines: Iterable[_Line], prices: _Prices, form: OutputFormat) -> None:
+    columns = ("place", "price", "wall_clock_h", "gpu_h", "cost_usd", "difference_usd", "same_cost_at_time_x")
     people = form is OutputFormat.table
     rows = [
         (
-            where,
-            ", ".join(prices.short(each) for each in side.prices if each.component == Component.gpu),
-            hours_of(side.wall_clock_ms),
-            gpu_hours_of(side.gpu_milli_ms),
-            *(usd(usd_of(nano)) if people else usd_of(nano) for nano in (side.cost_nano, more_nano)),
-            None if speed is None else decimal_of(speed),
+            line.where,
+            ", ".join(prices.short(each) for each in line.prices if prices.is_of_gpus(each)),
+            hours_of(line.wall_clock_ms),
+            gpu_hours_of(line.gpu_milli_ms),
+            *(usd(usd_of(nano)) if people else usd_of(nano) for nano in (line.cost_nano, line.more_nano)),
+            None if line.same_cost_at is None else decimal_of(line.same_cost_at),
         )
-        for where, side, more_nano, speed in lines
+        for line in lines
     ]
     write(Grid(columns, rows), form)
-    if people:
-        sys.stdout.write("".join(f"{line}\n" for line in _said_of(of)))
+
+
+def _said_of_planned(of: PlannedPlaces) -> Iterator[str]:
+    """Say what the table rests on."""
+    if not of.places:
+        yield "no other price of GPU-time is in force"
+    if any("gpu_type" in each.fields for each in of.places):
+        yield "another GPU type is priced as if the job took as long there; same_cost_at_time_x says how much longer it may take"
+    if any(each.fields.get("purchase") == SPOT and not each.past_jobs for each in of.places):
+        yield "no similar completed spot job is in the store: no more preemptions are assumed on spot than elsewhere"
+    if of.left_out:
+        yield f"{of.left_out} more places of the price list were not priced: name their fields in place of --everywhere"
 
 
 def _said_of(of: Alternatives) -> Iterator[str]:
@@ -224,7 +282,11 @@ def _spot_side(found: Comparison) -> Side:
 class _Prices(PriceNames):
     """The prices of a book, for people."""
 
-    def short(self, price: Applied) -> str:
+    def is_of_gpus(self, price: Applied | PriceRef) -> bool:
+        """Whether GPU-time pays it."""
+        return price.component == Component.gpu
+
+    def short(self, price: Applied | PriceRef) -> str:
         """Return its SKU and what it is."""
         nano = self.nano(price)
         return price.sku if nano is None else f"{price.sku} {plain_usd(nano)}/{self.per(price)}"

@@ -106,22 +106,30 @@ def _with_past(
 
 
 def _wanted(span: RanSpan, events: Iterable[PriceEvent]) -> list[tuple[Fields, set[str]]]:
-    """What differs at each place, and the SKUs that it stands for; those at which least differs come first."""
-    found: dict[tuple[tuple[str, str], ...], set[str]] = {}
     # Hundreds of attempts mostly had the same.
     held = {tuple(attempt.fields.items()): attempt.fields for attempt in span.bare.attempts}.values()
+    return wanted_places(held, span.bare.team, span.bare.project, events)
+
+
+def wanted_places(
+    held: Iterable[Mapping[str, str]], team: str, project: str, events: Iterable[PriceEvent]
+) -> list[tuple[Fields, set[str]]]:
+    """What differs at each place from price fields that are held, and the SKUs that it stands for; those at which least differs come first."""
+    found: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    owners = {"team": team, "project": project}
     whole = [dict.fromkeys(PRICE_FIELDS) | dict(fields) for fields in held]
     for event in events:
-        fields = _different(span, whole, event)
+        fields = _different(owners, whole, event)
         if fields:
             found.setdefault(tuple(sorted(fields.items())), set()).add(event.sku)
     nearest_first = sorted(found, key=lambda fields: (len(fields), "gpu_type" in dict(fields), fields))
     return [(dict(fields), found[fields]) for fields in nearest_first]
 
 
-def _different(span: RanSpan, held: Sequence[Mapping[str, str | None]], event: PriceEvent) -> Fields:
-    """What a job, whose attempts held these fields, would have to change for a price to be meant for it; nothing: it has all of it, or can never have it."""
-    owners = {"team": span.bare.team, "project": span.bare.project}
+def _different(
+    owners: Mapping[str, str], held: Sequence[Mapping[str, str | None]], event: PriceEvent
+) -> Fields:
+    """What would have to change for a price to be meant for a job of these owners; nothing: it has all of it, or can never have it."""
     if any(name in owners and owners[name] != value for name, value in event.match.items()):
         return {}
     fields = {

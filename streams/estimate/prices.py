@@ -15,6 +15,7 @@ from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
 from streams.engine.pricing.nearest import is_met, nearest
 from streams.errors import TrainfareError, WrongUseError
+from streams.estimate.ran import Applied
 
 STORED_PRICES: Final = """
 SELECT sku, component, toString(usd) AS usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, match, source, id,
@@ -110,6 +111,25 @@ def nearer(book: PriceBook, context: Context, sku: str, at_ms: int) -> str | Non
         return None
     *_, name, wanted = min(found)
     return f"{name} is nearer, but asks for {wanted}"
+
+
+def not_in_price(
+    book: PriceBook, prices: Iterable[PriceRef | Applied], asked: Mapping[str, str]
+) -> dict[str, str]:
+    """Of the asked fields those that a price of GPU-time which applies does not name, with its SKU: it is a price of any such value."""
+    known = {(event.sku, event.effective_ms): event for event in book.events}
+    found: dict[str, str] = {}
+    for price in prices:
+        event = known.get((price.sku, price.effective_ms))
+        if event is not None and event.component is Component.gpu:
+            found |= {name: event.sku for name, value in asked.items() if value and name not in event.match}
+    return found
+
+
+def said_of_any(missing: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each field of `not_in_price`."""
+    for name, sku in missing.items():
+        yield f"no price that applies names {name}={asked[name]}: {sku}, a price of any {name}, is taken"
 
 
 def _some(names: Iterable[str]) -> str:

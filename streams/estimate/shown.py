@@ -10,6 +10,9 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.kinds import PriceRef
 from streams.estimate.alternatives import Alternatives
 from streams.estimate.elsewhere import Comparison, Elsewhere, Side, as_ran
+from streams.estimate.forecast import Case
+from streams.estimate.planned_places import PlannedPlaces
+from streams.estimate.prices import not_in_price
 from streams.estimate.ran import Applied, RanJob
 
 
@@ -17,6 +20,7 @@ class PriceNames:
     """The prices of a book by SKU and first instant."""
 
     def __init__(self, book: PriceBook) -> None:
+        self.book = book
         self._known = {(event.sku, event.effective_ms): event for event in book.events}
 
     def per(self, price: Applied | PriceRef) -> str:
@@ -24,7 +28,7 @@ class PriceNames:
         event = self._known.get((price.sku, price.effective_ms))
         return "" if event is None else per_text(event.per, event.gpus)
 
-    def nano(self, price: Applied) -> int | None:
+    def nano(self, price: Applied | PriceRef) -> int | None:
         """Its nano-dollars; None where the price list has it no more."""
         event = self._known.get((price.sku, price.effective_ms))
         return None if event is None else event.usd_nano
@@ -42,6 +46,7 @@ def comparison_object(
         "preemptions": job.preemptions,
         "as_it_ran": _side_object(found.ran, prices),
         "elsewhere": _side_object(found.elsewhere, prices),
+        "not_in_price": not_in_price(prices.book, found.elsewhere.prices, there.fields),
         "saved_usd": usd_of(found.saved_nano),
         "spot": None if lost is None else verdict(found),
         "break_even_lost_usd": None if lost is None else usd_of(lost),
@@ -61,6 +66,7 @@ def alternatives_object(of: Alternatives) -> dict[str, object]:
             {
                 "different": dict(each.there.fields),
                 **_side_object(each.sides.elsewhere, prices),
+                "not_in_price": not_in_price(of.book, each.sides.elsewhere.prices, each.there.fields),
                 "difference_usd": usd_of(each.sides.saved_nano),
                 "break_even_speed_factor": _factor(each.sides.break_even_speed),
                 "spot_jobs": 0 if each.there.past is None else each.there.past.jobs,
@@ -69,6 +75,50 @@ def alternatives_object(of: Alternatives) -> dict[str, object]:
         ],
         "left_out": of.left_out,
         "later_prices": of.later_prices,
+    }
+
+
+def planned_object(of: PlannedPlaces, prices: PriceNames) -> dict[str, object]:
+    """What a planned job would cost as planned and elsewhere, the cheapest first; `difference_usd`: what more it would cost there."""
+    return {
+        "as_planned": _case_object(of.planned, prices),
+        "places": [
+            {
+                "different": each.fields,
+                **_case_object(each.case, prices),
+                "difference_usd": usd_of(each.case.cost_nano - of.planned.cost_nano),
+                "break_even_speed_factor": _factor(of.same_cost_at(each)),
+                "past_jobs": each.past_jobs,
+                "not_in_price": not_in_price(prices.book, case_prices(each.case), each.fields),
+            }
+            for each in of.places
+        ],
+        "left_out": of.left_out,
+    }
+
+
+def case_prices(case: Case) -> list[PriceRef]:
+    """The prices of a case."""
+    return [part.price for part in case.parts if part.price is not None]
+
+
+def _case_object(case: Case, prices: PriceNames) -> dict[str, object]:
+    return {
+        "case": case.name,
+        "wall_clock_ms": case.wall_clock_ms,
+        "gpu_h": gpu_hours_of(case.gpu_milli_ms),
+        "cost_usd": usd_of(case.cost_nano),
+        "components": {part.component: usd_of(part.cost_nano) for part in case.parts},
+        "prices": [
+            {
+                "component": part.component,
+                "sku": part.price.sku,
+                "price_usd": usd_of(part.price.usd_nano),
+                "per": prices.per(part.price),
+            }
+            for part in case.parts
+            if part.price is not None
+        ],
     }
 
 

@@ -151,7 +151,10 @@ def test_a_price_says_what_it_is_for_and_a_nearer_one_is_named(data: Path) -> No
     assert (row["basis"], row["price_usd"], row["per"], row["cost_usd"]) == (
         "c", "4.800000000", "instance_hour of 8 GPUs", "48.000000000",
     )  # fmt: skip
-    assert done.err == "note: venus.c is nearer, but asks for purchase=on_prem\n"
+    assert done.err.splitlines() == [
+        "note: no price that applies names cluster=venus: c, a price of any cluster, is taken",
+        "note: venus.c is nearer, but asks for purchase=on_prem",
+    ]
     own = trainfare(*words, "--cluster", "venus", "--purchase", "on_prem", "--format", "csv")
     assert (own.err, "venus.c" in own.out) == ("", True)
 
@@ -231,7 +234,6 @@ def test_without_history_it_is_price_x_time_and_says_so(data: Path) -> None:
         ("--of s --purchase reserved", 1, "unpriced: no SKU of component gpu"),
         ("--of waits --everywhere", 1, "has paid for nothing yet"),
         ("--of s --everywhere --gpu-type B", 2, "--everywhere compares all places"),
-        ("--gpus 1 --hours 1 --everywhere", 2, "--everywhere is for a job that ran"),
     ],
 )
 def test_refusals_are_one_clear_line(words: str, code: int, said: str, data: Path) -> None:
@@ -259,6 +261,7 @@ def test_everywhere_the_cheapest_place_comes_first(data: Path) -> None:
         "difference_usd": alone["saved_usd"],
         "break_even_speed_factor": alone["break_even_speed_factor"],
         "spot_jobs": 1,
+        "not_in_price": {},
     }
 
 
@@ -273,3 +276,44 @@ def test_a_job_whose_minutes_were_dropped_is_not_priced_by_the_rest(data: Path, 
         done = trainfare("estimate", "--of", "s", "--data", copy)
         assert (done.code, done.out) == (1, "")
         assert "meter.minutes_retention_days" in done.one_line()
+
+
+def test_a_price_of_any_purchase_is_said_to_be_one(data: Path) -> None:
+    words = ("--gpus", "8", "--gpu-type", "A", "--hours", "36", "--purchase", "spot")
+    done = trainfare("estimate", *words, "--data", data, "--format", "json")
+    said = "note: no price that applies names purchase=spot: a, a price of any purchase, is taken\n"
+    assert (done.code, done.err) == (0, said)
+    found = json.loads(done.out)
+    assert (found["expected_usd"], found["not_in_price"]) == ("1036.800000000", {"purchase": "a"})
+    assert asked(data, *words[:-2])["not_in_price"] == {}, "a purchase was not asked for"
+    done = trainfare("estimate", "--of", "on-a", "--purchase", "spot", "--data", data, "--format", "json")
+    assert (done.err, json.loads(done.out)["not_in_price"]) == (said, {"purchase": "a"})
+
+
+def test_everywhere_before_it_runs_each_place_is_the_estimate_of_its_fields(data: Path) -> None:
+    planned = ("--gpus", "8", "--hours", "2")
+    found = asked(data, *planned, "--gpu-type", "H", "--purchase", "spot", "--everywhere")
+    assert (
+        found["as_planned"]["cost_usd"]
+        == asked(data, *planned, "--gpu-type", "H", "--purchase", "spot")["expected_usd"]
+    )
+    costs = [place["cost_usd"] for place in found["places"]]
+    assert costs == sorted(costs, key=float)
+    wanted = [{"gpu_type": "B", "purchase": "on_demand"}, {"purchase": "on_demand"}]
+    assert [place["different"] for place in found["places"] if place["different"] in wanted] == wanted
+    for place in found["places"]:
+        if not place["past_jobs"]:  # it loses as much there as where it is planned
+            assert (place["case"], place["wall_clock_ms"]) == (
+                "with_retries",
+                found["as_planned"]["wall_clock_ms"],
+            )
+            continue
+        fields = {"gpu_type": "H", "purchase": "spot"} | place["different"]
+        options = [word for name, value in fields.items() for word in (f"--{name.replace('_', '-')}", value)]
+        done = trainfare("estimate", *planned, *options, "--data", data, "--format", "json")
+        assert json.loads(done.out)["expected_usd"] == place["cost_usd"], fields
+    assert {place["past_jobs"] for place in found["places"]} == {0, 6}
+    done = trainfare(
+        "estimate", *planned, "--gpu-type", "H", "--purchase", "spot", "--everywhere", "--data", data
+    )
+    assert [line.split("  ")[0] for line in done.out.splitlines()][:2] == ["place", "as planned"]

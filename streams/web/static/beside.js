@@ -166,6 +166,7 @@ export class Elsewhere {
       places.some((each) => each.different.gpu_type) ? "Another GPU type is priced as if the job took as long there; “Same cost at” is how much longer it may take." : "",
       spot.some((each) => each.spot_jobs) ? "On spot it would have lost what similar completed spot jobs lost." : "",
       spot.some((each) => !each.spot_jobs) ? "Where no similar spot job is known, no preemption is assumed." : "",
+      ...[...new Set(places.flatMap((each) => Object.keys(each.not_in_price ?? {})))].map((name) => `Where a price names no ${FIELDS[name] ?? name}, the price of any ${FIELDS[name] ?? name} is taken.`),
       leftOut ? `${plural(leftOut, "more place")} of the price list were not compared; trainfare estimate --of compares one.` : "",
       later ? `${plural(later, "SKU")} of GPU-time began to have a price only after it ran.` : "",
     ].filter(Boolean);

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from schemas.counting import how_many
+from schemas.durations import HOUR_MS
+from schemas.lengths import duration
 from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.job_now import are_stored, job_now, lines_of
@@ -19,10 +21,16 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, w
 from streams.cli.reading import Reader, reader_for
 from streams.errors import TrainfareError
 
+
+def _hours(amount: str, an_hour: int) -> str:
+    """SQL for hours with three decimals, rounded half up: a decimal that is converted is cut."""
+    return f"toDecimal64(round(toDecimal128({amount}, 9) / {an_hour}, 3), 3)"
+
+
 _COSTS = f"""
-SELECT job_id, owner, team, project, state, attempts, toDecimal64(gpu_s / 3600, 3) AS gpu_h,
-       toDecimal64(wall_clock_s / 3600, 3) AS wall_clock_h, cost_usd, lost_cost_usd,
-       toDecimal64(u.gpu_h, 3) AS unpriced_gpu_h, toDecimal64(u.compute_h, 3) AS unpriced_compute_h
+SELECT job_id, owner, team, project, state, attempts, {_hours("gpu_s", 3_600)} AS gpu_h,
+       {_hours("wall_clock_s", 3_600)} AS wall_clock_h, cost_usd, lost_cost_usd,
+       {_hours("u.gpu_h", 1)} AS unpriced_gpu_h, {_hours("u.compute_h", 1)} AS unpriced_compute_h
 FROM job_costs AS c
 LEFT ANY JOIN
 (
@@ -42,10 +50,10 @@ ORDER BY cost_usd DESC, job_id
 LIMIT {{limit:UInt64}}
 """
 _ONE = "SELECT * FROM job_costs WHERE job_id = {job:String}"
-_ATTEMPTS = """
+_ATTEMPTS = f"""
 SELECT attempt, state, reason, started, ended, gpu_count, cloud, region, gpu_type, purchase,
-       toDecimal64(wall_clock_ms / 3600000, 3) AS wall_clock_h
-FROM attempts FINAL WHERE job_id = {job:String} ORDER BY attempt
+       {_hours("wall_clock_ms", HOUR_MS)} AS wall_clock_h
+FROM attempts FINAL WHERE job_id = {{job:String}} ORDER BY attempt
 """
 _BILLED = """
 SELECT toString(month) AS month, metered_usd, only_metered_usd, billed_usd, effective_usd, variance_usd, causes, provisional
@@ -184,7 +192,6 @@ def _show_billed(billed: list[dict[str, Any]]) -> None:
 def _show_similar(similar: dict[str, Any]) -> None:
     """Print the job beside similar jobs, if there are enough."""
     from schemas.escaping import visible
-    from streams.engine.rules.formatting import span
 
     if not similar["jobs"]:
         return
@@ -195,7 +202,7 @@ def _show_similar(similar: dict[str, Any]) -> None:
     )
     rows = []
     for name, figure in similar["figures"].items():
-        shown = span if name == "wall_clock_ms" else usd
+        shown = duration if name == "wall_clock_ms" else usd
         values = ["" if figure[each] is None else shown(figure[each]) for each in ("job", "median", "p95")]
         ratio = figure["ratio"]
         rows.append(

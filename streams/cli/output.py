@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
@@ -28,6 +28,8 @@ from schemas.escaping import visible, visible_json
 _PARTS = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
+#: Figures for people are rounded half up; sums of a store have up to 76 digits.
+_WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 _LEAST_USD = Decimal("0.000000001")
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
@@ -67,7 +69,8 @@ def usd(value: object) -> str:
     """Format dollars for people: cents, and more digits where cents would hide the amount; never zero for what is none."""
     amount = Decimal(str(value))
     if amount == 0 or abs(amount) >= Decimal("0.01"):
-        return f"{amount:,.{2 if abs(amount) >= 1 or amount == 0 else 4}f}"
+        least = Decimal("0.01" if abs(amount) >= 1 or amount == 0 else "0.0001")
+        return f"{_WIDE.quantize(amount, least):,f}"
     if abs(amount) < _LEAST_USD:
         return f"<{_LEAST_USD:f}" if amount > 0 else f">-{_LEAST_USD:f}"
     return f"{amount:.9f}".rstrip("0")

@@ -13,11 +13,12 @@ import msgspec
 
 from schemas.counting import how_many
 from schemas.escaping import visible
+from schemas.lengths import duration
 from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.titles import title_of
-from streams.engine.rules.formatting import instant, span, usd
+from streams.engine.rules.formatting import instant, usd
 from streams.engine.rules.rule import TICKET
 
 #: The status of every notice: it is sent once.
@@ -133,7 +134,7 @@ def _figures(data: JobEndedData) -> Iterator[Figure]:
     """Yield the figures; what is not known is left out."""
     yield Figure("Cost", _usd(data.cost_usd))
     if data.usd_per_hour is not None:
-        yield Figure("Ran", f"{span(data.wall_clock_ms)}, {_usd(data.usd_per_hour)}/h")
+        yield Figure("Ran", f"{duration(data.wall_clock_ms)}, {_usd(data.usd_per_hour)}/h")
     if data.lost_ratio:
         yield Figure("Lost", f"{_usd(data.lost_usd)} ({100 * data.lost_ratio:.0f} %)")
     if data.productive_ratio is not None:

@@ -149,7 +149,9 @@ export function near(ms, now) {
   return day(ms) === day(now) ? hour(ms) : `${day(ms).slice(5)} ${hour(ms, false)}`;
 }
 
+/** A length of time, rounded half up to its last unit; below a second in tenths, and never 0 for what is none. */
 export function duration(ms) {
+  if (ms > 0 && ms < 950) return ms < 50 ? "< 0.1 s" : `0.${Math.round(ms / 100)} s`;
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);

@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from schemas.counting import how_many
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import utf8_text, visible
+from schemas.lengths import duration
 from schemas.messages.receipt import (
     JobEnded,
     JobEndedData,
@@ -26,7 +27,7 @@ from schemas.messages.receipt import (
 )
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
-from streams.engine.rules.formatting import NAMES_AT_MOST, one_line, short, span
+from streams.engine.rules.formatting import NAMES_AT_MOST, one_line, short
 from streams.engine.rules.formatting import usd as shown_usd
 from streams.estimate.elsewhere import SPOT
 from streams.estimate.ran import nano_of
@@ -269,7 +270,7 @@ def _per_hour(cost_nano: int, wall_clock_ms: int) -> int | None:
 
 
 def _hours(ms: int) -> str:
-    return f"{ms / HOUR_MS:,.1f} h" if ms >= HOUR_MS else span(ms)
+    return f"{ms / HOUR_MS:,.1f} h" if ms >= HOUR_MS else duration(ms)
 
 
 def show_command(identity: str) -> str:

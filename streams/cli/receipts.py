@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARS: Final = 60
 _COLUMNS: Final = ("ended", "receipt", "of", "owner", "cost_usd", "lost_usd", "messages", "summary")
+_UNSENT: Final = """but nothing can be sent: {why}
+1. give the owner an address, or set alerts.default_webhook: docs/receivers.md#owners
+2. set alerts.webhook_secret, and start the meter anew: docs/webhooks.md#webhooks
+then: trainfare alerts test {owner}
+until then receipts are kept, not sent, and not sent later: trainfare receipts show JOB
+"""
+#: Who asks for receipts, by the newest record of each name.
+_ASKED: Final = """
+SELECT name FROM changes FINAL WHERE kind = 'receipt'
+GROUP BY name HAVING argMax(NOT removed AND JSONExtractBool(after, 'on'), offset) ORDER BY name LIMIT 20"""
 _LIST: Final = f"""
 SELECT r.ended AS ended, r.receipt_id AS receipt_id, r.subject_kind AS kind, r.subject_name AS name, r.owner AS owner,
     r.cost_usd AS cost_usd, r.lost_usd AS lost_usd, d.outcomes AS outcomes, r.summary AS summary
@@ -48,7 +58,10 @@ def show(
     """Show the receipts of jobs and weekly digests that were sent, or one of them; of an ended job without one what it would say."""
     with reader(settings_for(data)) as store:
         if not receipt:
-            _list(store.records(_LIST, owner=owner, most=limit), form)
+            receipts = store.records(_LIST, owner=owner, most=limit)
+            _list(receipts, form)
+            if not receipts and form is OutputFormat.table:
+                sys.stdout.write(_none_yet(store))
             return
         found = store.records(FOUND, id=receipt) or [_made_now(store, receipt)]
     _one(found[0], form)
@@ -87,8 +100,21 @@ def _list(found: Sequence[Mapping[str, Any]], form: OutputFormat) -> None:
     ]  # fmt: skip
     columns, rows = (_COLUMNS[:-1], [row[:-1] for row in rows]) if people else (_COLUMNS, rows)
     write(Grid(columns, rows), form)
-    if not rows and people:
-        sys.stdout.write("no receipts yet; `trainfare receipts ask OWNER` asks for them\n")
+
+
+def _none_yet(store: Reader) -> str:
+    """Say why there are no receipts: nobody asked, or no job of who asked has ended since."""
+    try:
+        names = [str(each["name"]) for each in store.records(_ASKED)]
+    except TrainfareError:
+        names = []  # who is bound to teams does not read who asked
+    if not names:
+        return "no receipts yet; `trainfare receipts ask OWNER` asks for them\n"
+    asked = visible(", ".join(names))
+    return (
+        f"no receipts yet; asked for: {asked}. A receipt comes 20 to 90 s after a job of theirs ends\n"
+        "`trainfare receipts show JOB` says what the receipt of a job that ended before would say\n"
+    )
 
 
 def _one(found: Mapping[str, Any], form: OutputFormat) -> None:
@@ -148,6 +174,8 @@ def ask(
     if through_worker:
         answer = ActingWorker(data, url).control({"kind": "receipt", "owner": owner, **fields}, "")
         sys.stdout.write(f"{done}: written by {visible(str(answer['by']))}\n")
+        if why := str(answer.get("not_sent", "")):
+            sys.stdout.write(_UNSENT.format(why=visible(why), owner=visible(shlex.quote(owner))))
         return
     settings = settings_for()
     from streams.transport.producer import LogProducer  # loads Kafka clients
@@ -155,3 +183,7 @@ def ask(
     with LogProducer(settings.kafka) as producer:
         producer.send(Topic.CONTROLS, f"receipt/{name}".encode(), record)
     sys.stdout.write(f"{done}: acknowledged by {settings.kafka.bootstrap_servers}\n")
+    if not off:
+        sys.stdout.write(
+            f"whether one can be sent says: trainfare alerts test {visible(shlex.quote(owner))}\n"
+        )

@@ -114,6 +114,8 @@ class ControlEndpoint:
         self._confirmed: OrderedDict[tuple[str, int], None] = OrderedDict()  # by id and end
         #: What writes a request of a kind that is no control.
         self.confirms: dict[str, Callable[[WaitingRequest, Caller], Awaitable[Mapping[str, Any]]]] = {}
+        #: Why nothing can be sent to an owner; empty if something can be, or this process does not know.
+        self.nobody: Callable[[str], str] = lambda owner: ""
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
@@ -264,7 +266,7 @@ class ControlEndpoint:
         whole = {**(kept or {}), **asked, "kind": record.kind}
         check_control(whole, caller, self._standing(), alert)
         if kept is not None or not (why := why_two(whole)):  # a budget that is raised stops less
-            return await self.append(record, caller)
+            return {**await self.append(record, caller), **self._unsent(whole)}
         if not caller.is_identity:
             return {**await self.append(record, caller), "second_person": SKIPPED}
         request = request_record(
@@ -275,6 +277,13 @@ class ControlEndpoint:
             **written,
             "second_person": f"{why} {_WAITS}",
         }
+
+    def _unsent(self, whole: Mapping[str, Any]) -> dict[str, str]:
+        """Why receipts that are asked for cannot be sent, if they cannot."""
+        if whole["kind"] != "receipt" or not whole.get("on"):
+            return {}
+        why = self.nobody(str(whole.get("owner") or whole.get("name", "")))
+        return {"not_sent": visible(why)} if why else {}
 
     async def _actions(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         """Ask that actions of budgets are sent, where the setting of the worker has it, or take that back, which one person may."""

@@ -142,6 +142,7 @@ class WebServer:
         acting = ControlEndpoint(
             controls, wall_ms, now_ms, read.figures.alert_group, standing, requests, guard.is_in_force
         )
+        acting.nobody = lambda owner: "" if (tester := receivers()) is None else tester.nobody(owner)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
 

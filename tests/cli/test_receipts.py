@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from schemas.change_tables import CHANGES
 from schemas.tables import DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.target import Embedded
+from streams.cli import receipts
 from streams.config.load import load_settings
 from streams.engine.alerts.controls import Controls
 from streams.transport.controls_log import read_controls
@@ -69,6 +71,43 @@ def test_what_there_is_not_is_said_in_one_line(data: Path) -> None:
     done = trainfare("receipts", "show", "rc_\x1b", "--data", data)
     assert done.code == 1
     assert r"'rc_\x1b': neither a receipt nor a job of this store" in done.one_line()
+
+
+def test_no_receipts_yet_says_who_asked(tmp_path: Path) -> None:
+    def shown(*asked: tuple[str, bool]) -> list[str]:
+        with closing(ClickHouseStore(Embedded(data_dir=tmp_path / "data", database="trainfare"))) as store:
+            for offset, (name, on) in enumerate(asked):
+                row = {"offset": offset, "kind": "receipt", "name": name, "after": json.dumps({"on": on})}
+                store.insert(CHANGES, rows(CHANGES, row), f"{name}{offset}")
+        return trainfare("receipts", "show", "--data", tmp_path / "data").out.splitlines()[1:]
+
+    assert shown() == ["no receipts yet; `trainfare receipts ask OWNER` asks for them"]
+    first, more = shown(("ada", True), ("bob", True), ("bob", False))
+    assert first == "no receipts yet; asked for: ada. A receipt comes 20 to 90 s after a job of theirs ends"
+    assert "receipts show JOB" in more
+
+
+class Answering:
+    """A worker that takes the record, and knows no receiver."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def control(self, record: dict[str, object], comment: str) -> dict[str, object]:
+        return {"by": "web.token", "not_sent": f"owner {record['owner']} has no address"}
+
+
+def test_who_asks_is_told_that_nothing_can_be_sent_and_what_mends_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(receipts, "ActingWorker", Answering)
+    receipts.ask(
+        "ada", team="", off=False, comment="", data=None, url="http://meter.example.com", dry_run=False
+    )
+    _, why, address, secret, test, until = capsys.readouterr().out.splitlines()
+    assert why == "but nothing can be sent: owner ada has no address"
+    assert ("alerts.default_webhook" in address, "alerts.webhook_secret" in secret) == (True, True)
+    assert (test, "not sent later" in until) == ("then: trainfare alerts test ada", True)
 
 
 def test_a_dry_run_shows_the_record_and_needs_no_kafka() -> None:

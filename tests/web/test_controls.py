@@ -20,6 +20,7 @@ from sinks.errors import SinkBusy
 from streams.engine.alerts.controls import Controls
 from streams.engine.state.dimensions import AlertDimensions
 from streams.keys import OutgoingRecord
+from streams.notify.receiver_check import ReceiverCheckResult
 from streams.topics import Topic
 from streams.web.control_record import FieldError, control_record
 from streams.web.controls import BODY_MAX_BYTES, BURST, BURST_OF_TOKEN, WAITING_MAX
@@ -160,6 +161,24 @@ def test_receipts_are_asked_for_under_the_name_that_people_write_by_hand() -> No
     assert sorted((each.owner, each.team, each.on) for each in controls.receipts) == [
         ("ada", "", False), ("ada", "vision", True),
     ]  # fmt: skip
+
+
+@dataclass
+class NoReceivers:
+    """No owner has an address."""
+
+    def nobody(self, owner: str) -> str:
+        return f"owner {owner} has no address"
+
+    async def send(self, owner: str) -> Sequence[ReceiverCheckResult]:
+        raise AssertionError(owner)
+
+
+def test_receipts_that_nobody_would_get_are_written_and_said_to_be_unsent() -> None:
+    status, found = posted(RECEIPT, receivers=NoReceivers())
+    assert (status, found["not_sent"]) == (202, "owner ada has no address")
+    for other in ({**RECEIPT, "on": False}, SILENCE):
+        assert "not_sent" not in posted(other, receivers=NoReceivers())[1]
 
 
 def test_an_instant_that_has_passed_ends_the_control_that_is_named() -> None:

@@ -181,7 +181,7 @@ export class Acts {
       if (token) sessionStorage.setItem(KEY, token);
       sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
       const until = record.until_ms === undefined ? "" : `, until ${near(record.until_ms, this.meter.timeMs)} ${zone(record.until_ms)}`;
-      tell(answer.kind === "request" ? `Asked for, by ${answer.by}: ${answer.second_person} (trainfare approve ${answer.name}).` : `${words}, by ${answer.by}${until}.`);
+      tell(answer.kind === "request" ? `Asked for, by ${answer.by}: ${answer.second_person} (trainfare approve ${answer.name}).` : `${words}, by ${answer.by}${until}.${answer.not_sent ? ` But nothing can be sent: ${answer.not_sent}.` : ""}`, answer.not_sent ? "bad" : undefined);
       return true;
     } catch (trouble) {
       if (trouble.status === 401 || trouble.status === 403) sessionStorage.removeItem(KEY);

@@ -183,7 +183,7 @@ docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Sc
 	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
 	@COLUMNS=80 $(BIN)/python -m streams.cli.main --help > streams/cli/help.txt
-	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
+	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md docs/runbook.md
 	@$(BIN)/python -m streams.rules.pairs > docs/rule_pairs.md
 	@$(BIN)/python -m deploy.helm.write
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \

@@ -57,7 +57,8 @@ def run(
         lifecycle: False where a collector says when the job starts and ends; progress, checkpoints and samples are sent.
         handle_sigterm: End the run at SIGTERM, where nobody else handles it.
         is_main_process: Whether this process reports for the job, or only samples its GPUs; as its rank says if absent.
-        **fields: Other fields of `started`: team, project, experiment, run_id, labels, gpu_type, region, purchase...
+        **fields: Other fields of `started`: team, project, experiment, run_id, labels, gpu_type, region, purchase,
+                expected_usd_per_hour...
     """
     try:
         environ = os.environ

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from streams.engine.rules.burn_rule import span_of
 from streams.engine.rules.job_view import JobRule
-from streams.engine.rules.registry import BURN_RULES, JOB_RULES, LEDGER_RULES
-from streams.engine.rules.rule import PAGE, PAGE_FROM, TICKET_FROM
+from streams.engine.rules.registry import ALL, BURN_RULES, JOB_RULES, LEDGER_RULES
+from streams.engine.rules.rule import PAGE, PAGE_FROM, TICKET_FROM, AlertRule
 
+_RUNBOOK: Final = "runbook.md"
 _END: Final = "\n<!-- end of the table -->"
 
 
@@ -19,7 +20,7 @@ def tables() -> Mapping[str, str]:
     """Each table (Markdown) by the name in the comment before it."""
     burn = (
         (
-            f"`{rule.name}`",
+            _named(rule),
             _severity(rule),
             f">= {rule.long_ratio:g} over {span_of(rule.long_ms)}",
             f">= {rule.short_ratio:g} over {span_of(rule.short_ms)}",
@@ -27,14 +28,22 @@ def tables() -> Mapping[str, str]:
         )
         for rule in BURN_RULES
     )
-    conditions = ((f"`{rule.name}`", _severity(rule), rule.holds) for rule in JOB_RULES[len(BURN_RULES) :])
-    across = ((f"`{rule.name}`", rule.severity, rule.about, rule.holds) for rule in LEDGER_RULES.values())
+    conditions = ((_named(rule), _severity(rule), rule.holds) for rule in JOB_RULES[len(BURN_RULES) :])
+    across = ((_named(rule), rule.severity, rule.about, rule.holds) for rule in LEDGER_RULES.values())
     return {
         "burn rules": _table(
-            ("rule", "severity", "opens at a ratio", "and a ratio", "clears when the second is below"), burn
+            (
+                "rule, and its title in messages",
+                "severity",
+                "opens at a ratio",
+                "and a ratio",
+                "clears when the second is below",
+            ),
+            burn,
         ),
-        "condition rules": _table(("rule", "severity", "holds"), conditions),
-        "rules across jobs": _table(("rule", "severity", "subject", "holds"), across),
+        "condition rules": _table(("rule, and its title", "severity", "holds"), conditions),
+        "rules across jobs": _table(("rule, and its title", "severity", "subject", "holds"), across),
+        "titles": _table(("message", "rule", "what to do"), _titles()),
     }
 
 
@@ -61,6 +70,21 @@ def render(page: str) -> str:
 def begin_of(name: str) -> str:
     """The comment before a table."""
     return f"<!-- table of {name}: make docs -->\n"
+
+
+def _named(rule: AlertRule) -> str:
+    """The name of a rule, and the title that is all of it that a message has."""
+    return f"`{rule.name}` {rule.title}"
+
+
+def _titles() -> Iterator[tuple[str, str, str]]:
+    """Yield each rule whose title is no heading of the runbook, with where to read what to do."""
+    for rule in sorted(ALL, key=lambda each: each.title):
+        page, _, heading = rule.runbook.partition("#")
+        if (page, heading) == (_RUNBOOK, rule.title.lower().replace(" ", "-")):
+            continue
+        place = f"#{heading}" if page == _RUNBOOK else rule.runbook
+        yield rule.title, f"`{rule.name}`", f"[{heading.replace('-', ' ').replace('_', ' ')}]({place})"
 
 
 def _severity(rule: JobRule) -> str:

@@ -21,7 +21,7 @@ from streams.engine.kernels.precedence import (
     SUSTAINED_SILENT_MS,
     UNSAVED_SILENT_MS,
 )
-from streams.engine.rules.registry import ALL, BURN_RULES, BY_NAME, JOB_RULES
+from streams.engine.rules.registry import ALL, BURN_RULES, BY_NAME, JOB_RULES, LEDGER_RULES
 from streams.engine.rules.rule import PAGE_FROM
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.rules.page import begin_of, render, tables
@@ -35,7 +35,7 @@ def read(page: str) -> str:
 SILENCES = "Silences, planned rates"
 
 
-@pytest.mark.parametrize("page", ["rules.md", "ledger_rules.md"])
+@pytest.mark.parametrize("page", ["rules.md", "ledger_rules.md", "runbook.md"])
 def test_the_tables_of_rules_are_written_from_the_rules(page: str) -> None:
     """Run `make docs` where this fails."""
     assert render(read(page)) == read(page)
@@ -43,7 +43,18 @@ def test_the_tables_of_rules_are_written_from_the_rules(page: str) -> None:
 
 def test_each_table_of_rules_stands_on_one_page() -> None:
     pages = [page.read_text() for page in DOCS.glob("*.md")]
-    assert [sum(begin_of(name) in page for page in pages) for name in tables()] == [1, 1, 1]
+    assert [sum(begin_of(name) in page for page in pages) for name in tables()] == [1, 1, 1, 1]
+
+
+def test_each_rule_is_found_by_its_title() -> None:
+    """A message has nothing else of it."""
+    rules = read("rules.md") + read("ledger_rules.md")
+    assert [
+        rule.name
+        for rule in (*JOB_RULES, *LEDGER_RULES.values())
+        if f"`{rule.name}` {rule.title}" not in rules
+    ] == []
+    assert [rule.title for rule in ALL if f"| {rule.title} |" not in read("runbook.md") and f"# {rule.title}\n" not in read("runbook.md")] == []  # fmt: skip
 
 
 def _names(text: str) -> set[str]:

@@ -1,9 +1,7 @@
--- What burns now, under each level; what was burnt in past hours is `trainfare costs --metric m4`. Of a job these are its newest [burn
--- rates](burn_rates.md#burn-rates). Of all other levels `usd_per_hour_now` and `expected_usd_per_hour` are the sums of their jobs, where one without
--- a row for 11 min burns nothing; the others are [what all of their jobs cost](burn_rates.md#of-several-jobs) in the last 5 min, 15 min, 1 h and 6 h (whole minutes),
--- per hour: each divided by the whole window, so that levels add up.
+-- What burns now, under each level; past hours are in `trainfare costs --metric m4`. Of a job its newest burn rates, of other levels
+-- [those of several jobs](burn_rates.md#of-several-jobs).
 
--- While a job burns, its rows are 10 minutes apart at most.
+-- While a job burns, its rows are 10 minutes apart at most: one without a row for 11 burns nothing.
 
 WITH (SELECT max(time) FROM burn_rates WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS newest, toStartOfMinute(newest) AS until
 SELECT

@@ -1,4 +1,4 @@
-"""What a job says of itself beside its cost: its progress, its checkpoints, and its rate beside the expected one while it runs."""
+"""What a job says of itself beside its cost: its progress and quality, its checkpoints, and its rate beside the expected one while it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from streams.cli.output import usd
 if TYPE_CHECKING:
     from streams.cli.reading import Reader
 
-_SAID: Final = "SELECT progress FROM jobs FINAL WHERE job_id = {job:String}"
+_SAID: Final = "SELECT progress, quality FROM jobs FINAL WHERE job_id = {job:String}"
+_MEASURES: Final = ("progress", "quality")
 _SAVES: Final = """
 SELECT count() AS total, if(total = 0, NULL, toUnixTimestamp64Milli(max(time))) AS newest_ms FROM job_checkpoints FINAL WHERE job_id = {job:String}"""
 _RATES: Final = """
@@ -24,7 +25,7 @@ def job_now(store: Reader, job_id: str, state: object) -> dict[str, Any]:
     (saves,) = store.records(_SAVES, job=job_id)
     rates = store.records(_RATES, job=job_id) if state in HOLDING_STATES else []
     return {
-        "progress": dict(said[0]["progress"]) if said else {},
+        **{name: dict(said[0][name]) if said else {} for name in _MEASURES},
         "checkpoints": {"total": saves["total"], "newest_ms": saves["newest_ms"]},
         "usd_per_hour_now": rates[0]["usd_per_hour_now"] if rates else None,
         "expected_usd_per_hour": rates[0]["expected_usd_per_hour"] if rates else None,
@@ -36,8 +37,9 @@ def lines_of(now: dict[str, Any]) -> list[tuple[str, str]]:
     from streams.engine.rules.formatting import instant
 
     lines = []
-    if now["progress"]:
-        lines.append(("progress", ", ".join(f"{name} {value:g}" for name, value in now["progress"].items())))
+    for measures in _MEASURES:
+        if now[measures]:
+            lines.append((measures, ", ".join(f"{name} {value:g}" for name, value in now[measures].items())))
     saves = now["checkpoints"]
     if saves["total"]:
         lines.append(("checkpoints", f"{saves['total']}, the last at {instant(saves['newest_ms'])}"))

@@ -46,6 +46,7 @@ class Details:
                 ask(queries.USAGE, job=job_id),
                 ask(queries.BURN, job=job_id),
                 ask(queries.ALERTS_OF_JOB, job=job_id),
+                ask(queries.MEASURES, job=job_id),
                 ask(queries.CHECKPOINTS, job=job_id),
                 ask(queries.NODES, job=job_id),
                 ask(queries.TRAFFIC, job=job_id),
@@ -53,7 +54,7 @@ class Details:
                 self._phases(job_id),
             )
             (
-                (costs, attempts, usage, burn, alerts, saves, nodes, hours, billed, spans),
+                (costs, attempts, usage, burn, alerts, measures, saves, nodes, hours, billed, spans),
                 run,
                 kept,
             ) = await asyncio.gather(of_job, self._figures.run_of(job_id), self.receipt(job_id))
@@ -69,6 +70,7 @@ class Details:
                 "usage": [[row["minute_ms"], row["sampled"], row["productive_ratio"]] for row in usage],
                 "burn": [[row["time_ms"], *row["rates"]] for row in burn],
                 "alerts": await self._figures.with_deliveries(alerts),
+                **{name: dict(measures[0][name]) if measures else {} for name in ("progress", "quality")},
                 "checkpoints": _counted(saves, "checkpoints"),
                 "nodes": _counted(nodes, "nodes"),
                 # The oldest first, as all that is over time.

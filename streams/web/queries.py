@@ -322,6 +322,11 @@ NODES_MAX: Final = 200
 GPUS_MAX: Final = 64
 HOURS_MAX: Final = 2_000
 
+#: The newest values that a job said of itself.
+MEASURES: Final = f"""
+SELECT progress, quality FROM jobs FINAL WHERE job_id = {{job:String}}
+{SETTINGS}"""
+
 CHECKPOINTS: Final = f"""
 SELECT attempt, toUnixTimestamp64Milli(time) AS time_ms, duration_ms, count() OVER () AS checkpoints
 FROM job_checkpoints FINAL WHERE job_id = {{job:String}} ORDER BY time DESC, attempt DESC, id LIMIT {CHECKPOINTS_MAX}

@@ -35,6 +35,7 @@ def begun_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "state": "running",
         "attempts": 1,
         "progress": [("epoch", 3.0), ("step", 1200.0)],
+        "quality": [("loss", 0.067)],
         "version": 1,
     }
     attempt = {
@@ -61,10 +62,12 @@ def test_a_job_that_has_just_begun_costs_no_zero_and_says_how_far_it_is(begun_jo
     assert "0.00" not in shown.partition("Attempts")[0].partition("Cost by component")[2]
     lines = dict(re.findall(r"^(\w+) {2,}(\S.*)$", shown.partition("Cost by component")[0], re.MULTILINE))
     assert lines["progress"] == "epoch 3, step 1200"
+    assert lines["quality"] == "loss 0.067"
     assert lines["checkpoints"].startswith("1, the last at 20")
     assert lines["usd_per_hour"].startswith("28.80 now, ")
     found = json.loads(answer("job", "j", "--data", begun_job, "--format", "json"))
     assert (found["amounts_stored"], found["progress"]) == (False, {"epoch": 3.0, "step": 1200.0})
+    assert found["quality"] == {"loss": 0.067}
     assert found["checkpoints"] == {"total": 1, "newest_ms": T0_MS}
 
 

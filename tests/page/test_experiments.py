@@ -108,6 +108,7 @@ def test_what_came_before_the_meters_clock_is_shown_anew_with_it(url: str, opene
 
 def test_a_job_shows_what_a_failure_would_lose_and_where_it_runs(url: str, opened: Open) -> None:
     page = opened(f"{url}/#/job/best").page
+    expect(page.locator(".job-head")).to_contain_text(re.compile(r"loss 0\.1\b"))
     saves = page.get_by_role("region", name="Checkpoints")
     # An hour at $6 since the last one, at 14:00.
     expect(saves.locator("li")).to_have_text(

@@ -1,6 +1,6 @@
 // One job: its figures now, what happened when, where the money went, and why. It must not outlive its hash.
 
-import { foreign, h, mark, say } from "./dom.js";
+import { foreign, h, mark, say, visible } from "./dom.js";
 import { count, exact, jobCost, money, percent, stamp, times } from "./format.js";
 import { get } from "./feed.js";
 import { Ticking } from "./meter.js";
@@ -35,6 +35,7 @@ export class JobView {
     this.title = h("h2", { id: "job-title", tabindex: -1 }, foreign(jobId));
     this.state = h("span", { class: "state" });
     this.about = h("p", { class: "about" });
+    this.measures = h("p", { class: "about", hidden: true });
     this.receipts = h("button", { type: "button", class: "act", hidden: true, onclick: () => this.acts.receipts(this.job.owner) }, "Receipts…");
     this.notice = h("p", { class: "notice", role: "status", hidden: true });
     this.facts = {};
@@ -57,7 +58,7 @@ export class JobView {
     this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.billed.element, this.nodes.element, this.run.element, this.similar.element, this.elsewhere.element, this.receipt.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
-      h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
+      h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about, this.measures)),
       this.notice,
       h("dl", { class: "tiles facts" }, fact("burn", "Burning now"), fact("cost", "Cost so far"), fact("lost", "Of it lost"), fact("gpus", "GPU hours"), fact("use", "GPU use")),
       this.parts,
@@ -158,6 +159,9 @@ export class JobView {
     this.attempts.show(detail);
     this.billed.show(detail);
     this.run.show(detail);
+    const said = Object.entries({ ...detail.progress, ...detail.quality }).map(([name, value]) => `${visible(name)} ${Number(value.toPrecision(6))}`);
+    this.measures.hidden = !said.length;
+    say(this.measures, said.join(", "));
     this.checkpoints.show(detail);
     this.nodes.show(detail);
     this.receipt.show(detail);

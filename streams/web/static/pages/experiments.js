@@ -227,12 +227,15 @@ export class Page {
     const saved = beaten.toSorted(([one], [other]) => Number(other.usd_per_hour_now) - Number(one.usd_per_hour_now));
     const rate = sumOf(beaten.map(([trial]) => trial), "usd_per_hour_now");
     const left = usual === null ? null : beaten.reduce((sum, [trial]) => sum + Math.max(0, usual - trial.wall_clock_h) * Number(trial.usd_per_hour_now), 0);
-    const saves = left === null ? `${money(rate)} each hour` : `${money(rate)} each hour, about ${money(left)} if each ran as long as completed trials do (${duration(usual * 3_600_000)}, the median)`;
+    const median = usual === null ? "" : duration(usual * 3_600_000);
+    const longer = usual === null ? 0 : beaten.filter(([trial]) => trial.wall_clock_h >= usual).length;
+    const saves = usual === null || longer === beaten.length ? `${money(rate)} each hour` : `${money(rate)} each hour, about ${money(left)} if each ran as long as completed trials do (${median}, the median)`;
+    const already = longer ? ` ${beaten.length === 1 ? "It has" : longer === beaten.length ? "All of them have" : `${count(longer)} of them have`} already run longer than the median of completed trials (${median}).` : "";
     return h(
       "section",
       { class: "panel", "aria-labelledby": "stops-title" },
       head,
-      h("p", {}, `Stopping ${beaten.length === 1 ? "this trial" : `these ${count(beaten.length)} trials`} saves `, h("b", { title: exact(rate) }, saves), `: ${beaten.length === 1 ? "it is" : "each is"} behind a trial that has cost no more, by the newest value of `, foreign(visible(quality)), ". One that began late may still catch up."),
+      h("p", {}, `Stopping ${beaten.length === 1 ? "this trial" : `these ${count(beaten.length)} trials`} saves `, h("b", { title: exact(rate) }, saves), `: ${beaten.length === 1 ? "it is" : "each is"} behind a trial that has cost no more, by the newest value of `, foreign(visible(quality)), `.${already} One that began late may still catch up.`),
       h("ul", { class: "plain-list" }, saved.slice(0, STOPS_SHOWN).map(([trial, by]) => h("li", {}, h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))), ` ${money(trial.cost_usd)} for ${figure(trial.quality[quality])}, behind `, h("a", { href: jobHash(by.job_id) }, foreign(visible(by.job_id))), ` ${money(by.cost_usd)} for ${figure(by.quality[quality])}`))),
       saved.length > STOPS_SHOWN ? h("p", { class: "sub" }, "These burn most. ", h("a", { href: hashOf(this.name, { ...Object.fromEntries(this.state), show: "behind", sort: "burn", q: "", dir: "", page: "" }) }, `All ${count(saved.length)} in the table below`)) : null,
     );

@@ -144,12 +144,12 @@ def show_alternatives(of: Alternatives, form: OutputFormat) -> None:
         sys.stdout.write(to_json(alternatives_object(of)) + "\n")
         return
     ran, prices = as_ran(of.job), _Prices(of.book)
-    lines = [_Line("as it ran", ran.prices, ran.wall_clock_ms, ran.gpu_milli_ms, ran.cost_nano, 0, None)]
+    lines = [_PlaceLine("as it ran", ran.prices, ran.wall_clock_ms, ran.gpu_milli_ms, ran.cost_nano, 0, None)]
     for each in of.places:
         side = each.sides.elsewhere
         more, speed = each.sides.saved_nano, each.sides.break_even_speed
         time = (side.wall_clock_ms, side.gpu_milli_ms)
-        lines.append(_Line(_fields(each.there.fields), side.prices, *time, side.cost_nano, more, speed))
+        lines.append(_PlaceLine(_fields(each.there.fields), side.prices, *time, side.cost_nano, more, speed))
     _write_places(lines, prices, form)
     if form is OutputFormat.table:
         sys.stdout.write("".join(f"{line}\n" for line in _said_of(of)))
@@ -168,13 +168,13 @@ def show_planned_places(of: PlannedPlaces, book: PriceBook, form: OutputFormat) 
     ):
         more = case.cost_nano - of.planned.cost_nano
         time = (case.wall_clock_ms, case.gpu_milli_ms)
-        lines.append(_Line(where, case_prices(case), *time, case.cost_nano, more, speed))
+        lines.append(_PlaceLine(where, case_prices(case), *time, case.cost_nano, more, speed))
     _write_places(lines, prices, form)
     if form is OutputFormat.table:
         sys.stdout.write("".join(f"{line}\n" for line in _said_of_planned(of)))
 
 
-class _Line(NamedTuple):
+class _PlaceLine(NamedTuple):
     """A place as it is shown."""
 
     where: str
@@ -190,7 +190,7 @@ def _fields(fields: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in fields.items())
 
 
-def _write_places(lines: Iterable[_Line], prices: _Prices, form: OutputFormat) -> None:
+def _write_places(lines: Iterable[_PlaceLine], prices: _Prices, form: OutputFormat) -> None:
     columns = ("place", "price", "wall_clock_h", "gpu_h", "cost_usd", "difference_usd", "same_cost_at_time_x")
     people = form is OutputFormat.table
     rows = [

@@ -36,10 +36,11 @@ def lines_of(now: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines for people: only what is known."""
     from streams.engine.rules.formatting import instant
 
-    lines = []
-    for measures in _MEASURES:
-        if now[measures]:
-            lines.append((measures, ", ".join(f"{name} {value:g}" for name, value in now[measures].items())))
+    lines = [
+        (measures, ", ".join(f"{name} {value:g}" for name, value in now[measures].items()))
+        for measures in _MEASURES
+        if now[measures]
+    ]
     saves = now["checkpoints"]
     if saves["total"]:
         lines.append(("checkpoints", f"{saves['total']}, the last at {instant(saves['newest_ms'])}"))

@@ -172,6 +172,7 @@ INSTANCE_NAMES: Final = {
     ),
     "faust.transport.consumer": ("self._buffered_partitions =", "self._read_offset ="),
     "faust.transport.drivers.aiokafka": ("consumer_generation_id = generation",),
+    "mode.threads": ('self.log.error("Thread keepalive is not responding...")',),
 }
 
 

@@ -32,7 +32,7 @@ VALUES: dict[str, Parameter] = {
     "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before": 2**62, "before_ms": 2**50, "by": "", "kind": "", "name": "", "experiment": "e", "job": "b",
     "jobs": ["a", "b", ODD_ID], "key": "log", "last": AS_OF_MS // 60_000, "limit": 50, "most": 100, "most_gpu_milli_ms": 20_000_000, "most_nano": 2_000, "owner": "", "places": [],
     "reason": "", "shard": 0, "shards": [], "since": 0, "since_ms": T0_MS - 1, "since_s": T0_MS // 1000, "state": "", "status": "",
-    "at_name": "x", "at_sweep": 0, "project": "", "sweep": "name:x", "sweeps": ["name:x"], "used_since_ms": T0_MS, "day_ms": T0_MS, "word0": "a", "word1": "n1",
+    "at_name": "x", "at_sweep": 0, "project": "", "sweep": "name:x", "sweeps": ["name:x"], "used_since_ms": T0_MS, "day_ms": T0_MS, "until_ms": AS_OF_MS, "word0": "a", "word1": "n1",
     "team": "", "topic": "", "until": 2**62, "until_s": T0_MS // 1000 + 3600, "who": "ada",
 }  # fmt: skip
 #: Texts that a quoting mistake anywhere on the way would change.

@@ -61,7 +61,7 @@ class GroupDispatch:
         """Take a change of status that is owed to the receiver; return False if there is no room."""
         if self.groups.is_full:
             return False
-        key, attempts = self._key(name, alert), history.attempts.get(name, 0)
+        key, attempts = self._key(name, receiver, alert), history.attempts.get(name, 0)
         now_ms = self._clock.monotonic_ms()
         needless = self.groups.add(key, receiver, alert, shard, attempts, now_ms)
         due_ms = self.groups.due_ms(key)
@@ -77,7 +77,9 @@ class GroupDispatch:
     ) -> None:
         """Take a firing alert for those people who have its message, to repeat it when it is time."""
         people = {
-            name: self._key(name, alert) for name, each in receivers.items() if each.channel.is_for_people
+            name: self._key(name, each, alert)
+            for name, each in receivers.items()
+            if each.channel.is_for_people
         }
         for key, member in self.groups.leave_only(
             alert.alert_id, () if is_withheld(alert) else people.values()
@@ -92,8 +94,8 @@ class GroupDispatch:
                 attempts = history.attempts[name]
                 self.groups.restore(key, receivers[name], alert, shard, attempts, mono_ms - ago_ms)
 
-    def _key(self, receiver: str, alert: Alert) -> GroupKey:
-        return group_key(receiver, alert, self._group_by, self._labels.of(alert))
+    def _key(self, name: str, to: Receiver, alert: Alert) -> GroupKey:
+        return group_key(name, to, alert, self._group_by, self._labels.of(alert))
 
     def due(self) -> list[GroupKey]:
         """The groups whose wait for others is over, each to be flushed."""

@@ -37,6 +37,7 @@ class GroupKey(NamedTuple):
 
     receiver: str
     labels: tuple[str, ...]  # the values of those by which alerts are grouped
+    address: str = ""  # a digest of it: what may be shown of two may be the same
 
 
 #: The labels of an alert by which messages may be grouped: the field of each, under the names that Alertmanagers get.
@@ -59,18 +60,24 @@ _NO_GROUP: Final = GroupKey("", ())
 
 
 def group_key(
-    receiver: str, alert: Alert, group_by: Sequence[str], of_job: Mapping[str, str] = MappingProxyType({})
+    name: str,
+    to: Receiver,
+    alert: Alert,
+    group_by: Sequence[str],
+    of_job: Mapping[str, str] = MappingProxyType({}),
 ) -> GroupKey:
-    """The group of an alert's messages to a receiver; `of_job`: labels of its job by `label.NAME`, those that it lacks are ''."""
+    """The group of an alert's messages to an address, of which `name` may be shown.
+
+    `of_job`: labels of its job by `label.NAME`, those that it lacks are ''.
+    """
+    address = hashlib.sha256(to.url.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     if ALL_LABELS in group_by:
-        return GroupKey(receiver, (alert.alert_id,))
-    return GroupKey(
-        receiver,
-        tuple(
-            of_job.get(name, "") if name.startswith(JOB_LABEL) else str(getattr(alert, LABELS[name]))
-            for name in group_by
-        ),
+        return GroupKey(name, (alert.alert_id,), address)
+    labels = (
+        of_job.get(each, "") if each.startswith(JOB_LABEL) else str(getattr(alert, LABELS[each]))
+        for each in group_by
     )
+    return GroupKey(name, tuple(labels), address)
 
 
 @dataclass(eq=False)
@@ -102,14 +109,20 @@ class GroupDelivery(Delivery):
             webhook_id(each.alert.alert_id, each.alert.status, each.alert.changed_ms) for each in self.members
         ]
         text = "|".join(
-            (self.key.receiver, *self.key.labels, *parts, str(self.number if self.is_repeat else 0))
+            (
+                self.key.receiver,
+                self.key.address,
+                *self.key.labels,
+                *parts,
+                str(self.number if self.is_repeat else 0),
+            )
         )
         return "msg_" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
     @property
     def chain(self) -> AlertReceiver:
         """The key of the group's messages, which stay in order."""
-        return f"group {' '.join(map(repr, self.key.labels))}", self.receiver
+        return f"group {self.key.address} {' '.join(map(repr, self.key.labels))}", self.receiver
 
     @property
     def alerts(self) -> list[Alert]:

@@ -45,6 +45,24 @@ def test_alerts_with_the_same_labels_share_a_message(group_by: tuple[str, ...], 
     run(go())
 
 
+def test_two_addresses_of_one_host_have_messages_of_their_own() -> None:
+    """Of both the same may be shown, and each person gets what is theirs."""
+
+    async def go() -> None:
+        there = office(options={"group_by": ("alertname",)})
+        of_owner = {"ada": SLACK, "bob": SLACK + "-of-bob"}
+        there.notifier._receivers._addresses = lambda owner: [Address("slack", of_owner[owner])]
+        await there.offer(an_alert("a"), an_alert("b", owner="bob"))
+        await there.work(WAIT_MS)
+        told = {sent.url: sent.body["blocks"][0]["text"]["text"][2:].strip() for sent in there.sender.sent}
+        assert told == {
+            SLACK: "a: Runaway burn (page)",
+            SLACK + "-of-bob": "b: Runaway burn (page)",
+        }
+
+    run(go())
+
+
 def labelled(there: Office, job_id: str, version: int = 1, **labels: str) -> None:
     """A stored job with labels."""
     row = {"job_id": job_id, "labels": [*labels.items()], "version": version}

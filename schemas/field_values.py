@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from schemas.limits import check_value
-from schemas.refusal import RefusedError, descriptions, shown
+from schemas.refusal import RefusedError, descriptions, did_you_mean, shown
 from schemas.reserved import reserved_in
 from schemas.wire import Wire
 
@@ -23,14 +22,8 @@ def fault_of_value(wire: type[Wire], field: str, value: Any) -> str:
         check_value(field, value)
     except msgspec.ValidationError as mismatch:
         expected = descriptions(wire).get(field, str(mismatch))
-        return f"field `{field}`: got {shown(value)}, expected {expected}{_near(value, expected)}"
+        return f"field `{field}`: got {shown(value)}, expected {expected}{did_you_mean(str(value), expected)}"
     except RefusedError as refusal:
         return refusal.invalid(secret=False).detail
     found = reserved_in({field: value})
     return "" if found is None else f"field `{field}`: got {shown(value)}, expected {found.expected}"
-
-
-def _near(value: object, expected: str) -> str:
-    _, _, listed = expected.partition("one of ")
-    near = difflib.get_close_matches(str(value).lower(), listed.split(", "), 1)
-    return f"; did you mean {near[0]}?" if near else ""

@@ -3,6 +3,7 @@
 It explains decisions made elsewhere, and so may be slow.
 """
 
+import difflib
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -23,6 +24,7 @@ NOTHING: Final = object()
 #: Fields whose values are no secrets, of records that may have some.
 _OF_IDS: Final = frozenset({"field `alert_id`"})
 _ID_SHOWN_CHARS: Final = 40
+_LONGEST_MEANT: Final = 40
 _SHOWN_NOTHING: Final = "nothing"  # a text would be quoted
 
 # Patterns of msgspec's errors; tests/schemas/test_refused_fields.py has every form that can occur.
@@ -41,11 +43,19 @@ class RefusedError(Exception):
         self._reason, self._where, self._got, self._expected = reason, where, got, expected
 
     def invalid(self, *, secret: bool) -> Invalid:
-        """The refusal; without the value if that is `secret`, but for an id."""
-        got = self._got
+        """The refusal; without the value if that is `secret`, but for an id, and with what of a list was meant."""
+        got, near = self._got, ""
         if secret and got != _SHOWN_NOTHING:
+            near = did_you_mean(got.strip('"'), self._expected)
             got = _shown_id(got) if self._where in _OF_IDS else WITHHELD
-        return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}")
+        return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}{near}")
+
+
+def did_you_mean(given: str, expected: str) -> str:
+    """A question for the one that is meant of those that are `expected`, "one of a, b", to end a message with; '' if none is near."""
+    _, _, listed = expected.partition("one of ")
+    near = difflib.get_close_matches(given[:_LONGEST_MEANT].lower(), listed.split(", "), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _shown_id(got: str) -> str:

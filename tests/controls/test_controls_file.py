@@ -89,6 +89,7 @@ REFUSED = (
     ('[[rule]]\nname = "r"\nrule = "traffic"\n[rule.thresholds]\n#\nratio = 0', 6, "ratio: got 0, expected", ""),
     ('[[rule]]\nname = "r"\nrule = "traffic"\nthresholds.ratio = inf', 4, "thresholds.ratio: got inf", ""),
     ('[[rule]]\nname = "r"\nrule = "traffic"\nthresholds.ratio = "2"', 4, 'ratio: got "2", expected a number', ""),
+    ('[[budget]]\nname = "b"\nusd = 1\nper = "mounth"', 4, "field `per`: got ***, expected one of", "did you mean month?"),
     ('[[budget]]\nname = "b"\nusd = "ten"', 3, "field `usd`: got ***", ""),
     ('[[budget]]\nname = "b"\nusd = 0', 3, "usd: got 0, expected a number above 0", ""),
     ('[[budget]]\nname = "b"\nusd = 1\nteam = 5', 4, "team: expected a string", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -30,6 +31,9 @@ Action: TypeAlias = Literal["add", "change", "remove", "keep"]
 _SECRET: Final = frozenset(ADDRESS_KINDS)
 _INSTANTS: Final = ("from_ms", "until_ms")
 _UNSET: Final = "(not set)"
+#: Whom controls are about by a field of the same name, and how alike two names are of which one is likely mistyped (0 to 1).
+_PEOPLE: Final = ("owner", "team")
+_NEARLY_RATIO: Final = 0.8
 
 
 class FieldChange(NamedTuple):
@@ -123,6 +127,7 @@ def plan_of(
         action: Action = "add" if before is None else "change"
         changes.append(ControlChange(action, event.kind, event.name, key, record, before, fields))
     notes += _without_address(asked.values(), after.values())
+    notes += _near_others(asked.values(), after.values())
     for key in gone:
         before = people[key]
         changes.append(
@@ -158,6 +163,23 @@ def _without_address(records: Iterable[FileRecord], after: Collection[ControlEve
                 f"contact: no owner {shown(contact)} has an address, its alerts go to alerts.default_webhook"
                 f"{nearest(contact, owners)}"
             )
+
+
+def _near_others(records: Iterable[FileRecord], after: Collection[ControlEvent]) -> Iterator[str]:
+    """Yield a line for each control of an owner or a team that no record is about, but of one that is nearly named so."""
+    names = {kind: sorted(event.name for event in after if event.kind == kind) for kind in _PEOPLE}
+    for record in records:
+        value = record.event.value
+        match = value.get("match")
+        for kind in _PEOPLE:
+            given = match.get(kind) if isinstance(match, Mapping) else None
+            given = value.get(kind, given)
+            if not isinstance(given, str) or given in names[kind]:
+                continue
+            if near := get_close_matches(given, names[kind], 1, _NEARLY_RATIO):
+                yield record.fault(
+                    f"{kind}: no {kind} {shown(given)} is among the controls; did you mean {near[0]}?"
+                )
 
 
 def _differences(before: ControlEvent | None, after: ControlEvent) -> Iterator[FieldChange]:

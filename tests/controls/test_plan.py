@@ -148,6 +148,18 @@ def test_a_contact_who_is_no_owner_is_named_and_taken() -> None:
     assert plan(BUDGET, control("owner", "vision-taem", email="a@b")).notes == ()
 
 
+@pytest.mark.parametrize("match", ['team = "visoin"', 'match = { team = "visoin" }'])
+def test_a_team_that_is_nearly_one_of_the_controls_is_named_and_taken(match: str) -> None:
+    text = f'[[budget]]\nname = "b"\nusd = 1\n{match}\n'
+    found = plan(text, control("team", "vision", email="a@b"), control("team", "speech", email="a@b"))
+    assert (found.faults, found.count("add")) == ((), 1)
+    (note,) = found.notes
+    assert note.startswith("f.toml line ")
+    assert note.endswith('team: no team "visoin" is among the controls; did you mean vision?')
+    assert plan(text.replace("visoin", "vision"), control("team", "vision", email="a@b")).notes == ()
+    assert plan(text, control("team", "speech", email="a@b")).notes == ()
+
+
 @pytest.mark.parametrize("where", ["folder", "force", "removed", "nowhere"])
 def test_an_override_names_a_budget_of_the_folder_or_in_force(where: str) -> None:
     text = '[[override]]\nname = "o"\nbudget = "sweep"\nreason = "x"\n'

@@ -13,7 +13,7 @@ from streams.bills.archives import bill_files
 from streams.bills.outcome import unpack_refusal
 from streams.bills.reading import AskedFormat
 from streams.bills.trial import Trial, tried
-from streams.bills.values import trimmed
+from streams.bills.values import total, trimmed
 from streams.cli.output import Grid, OutputFormat, write
 from streams.errors import WrongUseError
 from streams.packed import UNPACK_ERRORS
@@ -44,6 +44,14 @@ def _show(found: Trial) -> None:
         f"{visible(found.name)}: {found.title or 'no lines'}, {how_many(found.lines, 'line')}; a trial, nothing is stored\n"
     )
     rows = [(*each[:4], trimmed(each.billed), trimmed(each.effective)) for each in found.sums]
+    for currency in sorted({each.currency for each in found.sums}) if len(rows) > 1 else ():
+        parts = [each for each in found.sums if each.currency == currency]
+        billed, effective = (
+            total(each) for each in zip(*((each.billed, each.effective) for each in parts), strict=True)
+        )
+        rows.append(
+            ("(all)", "", currency, sum(each.lines for each in parts), trimmed(billed), trimmed(effective))
+        )
     write(Grid(_COLUMNS, rows), OutputFormat.table)
     for note in found.notes:
         sys.stdout.write(f"  {visible(note)}\n")

@@ -113,6 +113,10 @@ def test_a_trial_stores_nothing_and_needs_no_store(tmp_path: Path) -> None:
     assert "Compute Engine" in done.out
     assert "not understood, kept as they are: " in done.out
     assert "'export_time'" in done.out
+    rows = [line.split() for line in done.out.splitlines() if " USD " in line]
+    (every,) = (row for row in rows if row[0] == "(all)")
+    assert every[1:3] == ["USD", "5"]
+    assert Decimal(every[3]) == sum(Decimal(row[-2]) for row in rows if row is not every)
     assert not (tmp_path / "meter").exists()
     wrong = written(tmp_path, EXPORTS["plain"], [BILLS[0], BILLS[1]._replace(cost="=1+1")], "wrong")
     done = trainfare("bills", "load", wrong, "--dry-run", "--data", tmp_path / "meter")

@@ -135,7 +135,7 @@ export class OneAlert {
       "div",
       { class: "one-alert" },
       panel("alert-why", "Why it fired", h("p", { class: "controls" }, h("label", { for: "alert-at" }, "Judged", this.choice)), this.why, this.courses),
-      h("div", { class: "aside" }, panel("alert-messages", "Where it was sent", this.messages), panel("alert-done", "What was done about it", this.acted, this.part, this.help), panel("alert-todo", "What to do", this.todo), this.jobs, this.evidence),
+      h("div", { class: "aside" }, panel("alert-messages", "Where it was sent", this.messages), panel("alert-done", "What was done about it", this.acted, this.help), panel("alert-todo", "What to do", this.todo), this.jobs, this.evidence),
       panel("alert-others", "Why no other rule fired", this.others),
     );
     this.host.replaceChildren(
@@ -145,9 +145,10 @@ export class OneAlert {
       this.sentence,
       this.partOf,
       this.notice,
+      this.part,
       this.rest,
     );
-    this.rest.hidden = true;
+    this.rest.hidden = this.part.hidden = true;
     this.title.focus({ preventScroll: true });
   }
 
@@ -245,7 +246,7 @@ export class OneAlert {
   show(answer) {
     const { alert, rule, part_of: head, controls } = answer;
     this.answer = answer;
-    this.rest.hidden = false;
+    this.rest.hidden = this.part.hidden = false;
     this.choice.value = this.at;
     const now = this.meter.timeMs ?? answer.as_of_ms;
     const today = `${day(now)} ${zone(now)}`; // by which times are shown

@@ -38,8 +38,9 @@ def ledger_differences(
     shelf: Shelf, log: Log, tables: Tables, mailbox: Mailbox, judged_ms: int, *, is_on_time: bool
 ) -> list[str]:
     """One sentence per fault; `tables`: the oracle's. `is_on_time`: nobody was away for long, no clock was wrong."""
-    alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
-    found = list(_untold(alerts, shelf.rows(DELIVERIES), mailbox, judged_ms))
+    every = [*shelf.rows(ALERTS)]
+    alerts = {row["alert_id"]: row for row in every if row["rule"] in RULES}
+    found = list(_untold(alerts, every, shelf.rows(DELIVERIES), mailbox, judged_ms))
     if is_on_time:
         found += mailbox.early
     for subject in _subjects(log, tables, judged_ms):
@@ -72,9 +73,13 @@ def lacking_shards(shelf: Shelf, log: Log, accrued: Accrued) -> set[int]:
 
 
 def _untold(
-    alerts: dict[str, Alert], deliveries: Sequence[dict[str, Any]], mailbox: Mailbox, judged_ms: int
+    alerts: dict[str, Alert],
+    every: Sequence[Alert],
+    deliveries: Sequence[dict[str, Any]],
+    mailbox: Mailbox,
+    judged_ms: int,
 ) -> Iterator[str]:
-    """Each last change was told, but for those that another alert tells of; no alert fired under more ids than it fired.
+    """Each last change was told, but for those that another one of `every` alert tells of; no alert fired under more ids than it fired.
 
     What changes after `judged_ms` is stored while the run ends, and may wait for the next worker.
     """
@@ -82,7 +87,7 @@ def _untold(
     inhibited = {each["alert_id"] for each in deliveries if each["outcome"] == "in_incident"}
     for alert_id, row in alerts.items():
         changed_ms = round(row["changed"].timestamp() * 1000)
-        is_told_of = alert_id in inhibited and _is_told_of(row, alerts.values(), mailbox)
+        is_told_of = alert_id in inhibited and _is_told_of(row, every, mailbox)
         if (
             changed_ms <= judged_ms
             and not row["silenced"]

@@ -33,11 +33,12 @@ def test_the_first_figures_need_few_requests(board: Board) -> None:
     assert {path for path in paths if path.startswith("/api/")} == {
         "/api/v1/budgets",
         "/api/v1/jobs",
+        "/api/v1/sign_in",
         "/api/v1/stream",
     }
     assert len(set(paths)) == len(paths), "a file is asked for once"
     drawing = [at for at, path in enumerate(paths) if "/vendor/" in path or path.endswith("/timechart.js")]
-    assert len(paths) - len(drawing) <= 39
+    assert len(paths) - len(drawing) <= 42
     assert not drawing or drawing[0] > paths.index("/api/v1/stream"), "figures wait for nothing that draws"
 
 
@@ -194,9 +195,12 @@ def test_the_speed_of_another_clock_is_measured_where_it_is_not_told(board: Boar
     expect(page.locator("#clock")).to_have_text(told, timeout=15_000)
 
 
-def test_of_a_store_at_rest_it_is_said_and_nothing_ticks(board: Board, script: Script) -> None:
+def test_of_a_store_at_rest_it_is_said_and_nothing_ticks(
+    server: Server, opened: Open, script: Script
+) -> None:
     script.speed, script.frozen = 0, True
-    page = board().page
+    page = opened(f"{server.url}/").page
+    page.wait_for_selector("#link[data-state=rest]")
     expect(page.locator("#link-text")).to_have_text("read-only: nobody meters")
     expect(page.locator("#clock")).to_have_text(re.compile(r"^as of 2026-06-01 \d\d:\d\d:\d\d UTC$"))
     expect(page.locator("#spend-sub")).to_have_text("the day of the last figures")

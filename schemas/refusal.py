@@ -6,7 +6,7 @@ It explains decisions made elsewhere, and so may be slow.
 import difflib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from math import isfinite
 from typing import Final, NoReturn, get_args, get_type_hints
@@ -51,11 +51,16 @@ class RefusedError(Exception):
         return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}{near}")
 
 
+def nearest(given: object, known: Iterable[str], least_ratio: float = 0.6) -> str:
+    """A question for the known name that is meant, to end a message with; '' if none is as alike as `least_ratio` (0 to 1)."""
+    found = difflib.get_close_matches(given, list(known), 1, least_ratio) if isinstance(given, str) else []
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 def did_you_mean(given: str, expected: str) -> str:
-    """A question for the one that is meant of those that are `expected`, "one of a, b", to end a message with; '' if none is near."""
+    """The same question, of those that are `expected` in words, "one of a, b"."""
     _, _, listed = expected.partition("one of ")
-    near = difflib.get_close_matches(given[:_LONGEST_MEANT].lower(), listed.split(", "), 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return nearest(given[:_LONGEST_MEANT].lower(), listed.split(", "))
 
 
 def _shown_id(got: str) -> str:

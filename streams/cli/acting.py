@@ -30,29 +30,16 @@ class ActingWorker:
         self._reads = _remote(self._url, settings, url, settings.web.token)
         self._writes = _remote(self._url, settings, url, settings.web.write_token or settings.web.token)
 
-    def alert(self, alert_id: str) -> dict[str, Any]:
-        """The alert.
+    def alert(self, alert_id: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The alert, and the controls that are in force for it.
 
         Raises:
             TrainfareError: The worker has none of this id, or does not answer.
         """
-        found: dict[str, Any] = self._whole(alert_id)["alert"]
-        return found
-
-    def in_force(self, alert_id: str, kind: str) -> list[dict[str, Any]]:
-        """The controls of a kind that are in force for the alert.
-
-        Raises:
-            TrainfareError: The worker has no alert of this id, or does not answer.
-        """
-        controls = self._whole(alert_id)["controls"]
-        return [each for each in controls if each["kind"] == kind and each["state"] == "in_force"]
-
-    def _whole(self, alert_id: str) -> dict[str, Any]:
         found = self._reads.alert(alert_id)
         if found is None:
             raise TrainfareError(f"{alert_id}: the worker at {self._url} has no alert of this id")
-        return found
+        return found["alert"], [each for each in found["controls"] if each["state"] == "in_force"]
 
     def control(self, record: dict[str, Any], comment: str) -> dict[str, Any]:
         """Let the worker write the record; return its answer.
@@ -64,7 +51,12 @@ class ActingWorker:
         return self._writes.control({**record, **why})
 
     def write(self, record: dict[str, Any], lasts: str, comment: str, done: str) -> None:
-        """Let the worker write the record, and say until when it holds, and by which name."""
+        """Let the worker write the record, and say until when it holds, and by which name.
+
+        Raises:
+            WrongUseError: `lasts` is no length of time, or 0.
+            TrainfareError: As `control` does.
+        """
         from streams.explain.alert_list import length_ms  # loads the engine
 
         lasts_ms = length_ms(lasts, "--for")
@@ -78,13 +70,12 @@ class ActingWorker:
         """End a control that is in force, by a record of its name, as the page does."""
         kind, begins_ms = control["kind"], control["begins_ms"]
         until_ms = max(SystemClock().now_ms(), (begins_ms or 0) + 1)
-        of: dict[str, Any] = {"name": control["name"], "match": control["match"]} if kind != "ack" else {}
         if kind == "ack":
             of = {"alert_id": control["alert_id"]}
-        elif begins_ms is not None:
-            of["from_ms"] = begins_ms
-        if kind == "planned":
-            of["usd_per_hour"] = control["usd_per_hour"]
+        else:
+            of = {"name": control["name"], "match": control["match"]}
+            of |= {} if begins_ms is None else {"from_ms": begins_ms}
+            of |= {"usd_per_hour": control["usd_per_hour"]} if kind == "planned" else {}
         answer = self.control({"kind": kind, **of, "until_ms": until_ms}, comment)
         self._say("ended", answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -35,12 +36,9 @@ def ack(
     url: UrlOption = None,
 ) -> None:
     """Acknowledge an alert: what still fires is not sent again, and it does not escalate."""
-    _check(alert_id)
-    worker = ActingWorker(data, url)
+    worker, alert = _asked(alert_id, data, url, ends="ack" if end else "", comment=comment)
     if end:
-        _end(worker, alert_id, "ack", comment)
         return
-    alert = worker.alert(alert_id)
     from streams.engine.alerts.possible import CEILING_FIELDS  # loads the kernels
 
     field = CEILING_FIELDS.get(alert["rule"])
@@ -60,12 +58,9 @@ def silence(
     url: UrlOption = None,
 ) -> None:
     """Silence an alert: no message of its rule about what it is about; it is still stored and shown."""
-    _check(alert_id)
-    worker = ActingWorker(data, url)
+    worker, alert = _asked(alert_id, data, url, ends="silence" if end else "", comment=comment)
     if end:
-        _end(worker, alert_id, "silence", comment)
         return
-    alert = worker.alert(alert_id)
     record = {"kind": "silence", **about(alert)}
     worker.write(record, lasts, comment, f"silenced {title_of(alert['rule'])} of {alert['subject']['name']}")
 
@@ -85,12 +80,9 @@ def planned(
     url: UrlOption = None,
 ) -> None:
     """Declare what the job of an alert costs as planned, from the alert's window on: up to 1.2 of the rate is no fault."""
-    _check(alert_id)
-    worker = ActingWorker(data, url)
+    worker, alert = _asked(alert_id, data, url, ends="planned" if end else "", comment=comment)
     if end:
-        _end(worker, alert_id, "planned", comment)
         return
-    alert = worker.alert(alert_id)
     record = {
         "kind": "planned",
         **_job_of(alert),
@@ -100,6 +92,18 @@ def planned(
     worker.write(
         record, lasts, comment, f"planned {record['usd_per_hour']} USD/h of {alert['subject']['name']}"
     )
+
+
+def _asked(
+    alert_id: str, data: Path | None, url: str | None, *, ends: str, comment: str
+) -> tuple[ActingWorker, dict[str, Any]]:
+    """The worker to act through, and the alert; `ends`: the kind of controls for it that are ended, '' for none."""
+    _check(alert_id)
+    worker = ActingWorker(data, url)
+    alert, controls = worker.alert(alert_id)
+    if ends:
+        _end(worker, alert, ends, [each for each in controls if each["kind"] == ends], comment)
+    return worker, alert
 
 
 def _job_of(alert: dict[str, Any]) -> dict[str, str]:
@@ -123,14 +127,14 @@ def _rate(alert: dict[str, Any]) -> str:
     return str(Decimal(str(alert["usd_per_hour"])) + Decimal(str(beside)))
 
 
-def _end(worker: ActingWorker, alert_id: str, kind: str, comment: str) -> None:
-    """End the controls of a kind that are for the alert alone.
+def _end(
+    worker: ActingWorker, alert: dict[str, Any], kind: str, found: list[dict[str, Any]], comment: str
+) -> None:
+    """End those of the controls of a kind that are for the alert alone; `found`: all that are in force for it.
 
     Raises:
         TrainfareError: None is in force, or only such as are for other alerts as well.
     """
-    found = worker.in_force(alert_id, kind)
-    alert = worker.alert(alert_id)
     mine = about(alert) if kind == "silence" else _job_of(alert) if kind == "planned" else {}
     own = [each for each in found if not each["recurs"] and each.get("match", {}) == mine]
     for each in own:
@@ -141,7 +145,7 @@ def _end(worker: ActingWorker, alert_id: str, kind: str, comment: str) -> None:
             f"{visible(others)}: is for more than this alert; end it on the page, or where it was published"
         )
     if not found:
-        raise TrainfareError(f"{alert_id}: no {kind} is in force for it")
+        raise TrainfareError(f"{alert['alert_id']}: no {kind} is in force for it")
 
 
 def about(alert: dict[str, Any]) -> dict[str, str]:

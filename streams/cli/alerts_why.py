@@ -142,12 +142,12 @@ def _messages(found: Mapping[str, Any]) -> Grid:
         (each["alert_id"], each["rule"], each["status"], each["message"], _about(each))
         for each in found["messages"]
     ]
-    return Grid(("alert", "rule", "status", "message", "told, because, next"), rows)
+    return Grid(("alert", "rule", "status", "message", "delivered, because, next"), rows)
 
 
 def _about(message: Mapping[str, Any]) -> str:
-    """Who was told and when, what keeps it back, and who is told next; a worker of an older release says only the second."""
-    return "; ".join(filter(None, (message.get("told"), message["because"], message.get("next"))))
+    """To whom it was delivered and when, what keeps it back, and who gets it next; a worker of an older release says only the second."""
+    return "; ".join(filter(None, (message.get("delivered"), message["because"], message.get("next"))))
 
 
 def _plans(found: dict[str, Any]) -> Grid:

@@ -178,10 +178,11 @@ def load(
     with reader_for(data, url, writes=True) as store:
         for each in store.load_bills(files, asked, replace=replace):
             _say_loaded(each)
-            if each.is_new and each.other_currency_lines:
-                _say_converted(store, Path(each.name).name)
             if each.is_new:
-                _say_closed(store, Path(each.name).name)
+                file = Path(each.name).name
+                if each.other_currency_lines:
+                    _say_converted(store, file)
+                _say_closed(store, file)
         store.allocate_bills()
 
 

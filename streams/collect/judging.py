@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import orjson
@@ -11,6 +11,7 @@ from schemas.decode import decode
 from schemas.durations import NEVER_MS
 from schemas.escaping import visible
 from schemas.invalid import Invalid
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch
 from streams.topics import Topic
 
@@ -41,6 +42,13 @@ def without_refused(batch: EventBatch, refused: dict[str, Refusal]) -> EventBatc
         else:
             kept.append(event)
     return batch if len(kept) == len(batch.events) else batch._replace(events=kept)
+
+
+def add_refused(account: Account, refused: Mapping[str, Refusal]) -> Account:
+    """The account with what the meter would refuse as not understood."""
+    for each in refused.values():
+        account.refuse(*each)
+    return account
 
 
 def _entries(event: CollectedEvent) -> Iterator[str]:

@@ -6,14 +6,14 @@ Time, waiting and chance are handed in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from streams.accounts.account import Account, EntryClass
 from streams.accounts.causes import remedy_of
 from streams.clock import Clock
 from streams.collect.collector import Collector, Position, SourceUnavailableError
-from streams.collect.judging import Refusal, without_refused
+from streams.collect.judging import Refusal, add_refused, without_refused
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
@@ -99,11 +99,11 @@ class CollectorRunner:
         except TrainfareError:
             # The next poll begins after these entries: nobody would account for them again.
             if account.read:
-                self._report(_refused(account, refused.values()))
+                self._report(add_refused(account, refused))
                 if self._source_report is not None:
                     self._source_report.add(account)
             raise
-        self._report(_refused(account, refused.values()))
+        self._report(add_refused(account, refused))
         now_ms = self._clock.now_ms()
         self._metrics.polled(now_ms)
         if self._source_report is not None:
@@ -160,9 +160,3 @@ class CollectorRunner:
             return wait_ms
         self._failures = 0
         return max(self._collector.interval_ms - (self._clock.monotonic_ms() - began_ms), 0)
-
-
-def _refused(account: Account, refused: Iterable[Refusal]) -> Account:
-    for each in refused:
-        account.refuse(*each)
-    return account

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, get_args
 
 from schemas.counting import how_many
 from schemas.events import ControlEvent
-from schemas.refusal import shown
+from schemas.refusal import nearest, shown
 from schemas.validate_deeds import DEED
 from schemas.validate_requests import REQUEST
 from schemas.validate_sources import SOURCE
@@ -18,7 +18,6 @@ from schemas.wire_types import ControlKind
 from streams.controls.table import TableError, record_of
 from streams.controls.toml_lines import LocatedTable, located
 from streams.engine.alerts.ineffective import field_and_reason
-from streams.engine.alerts.malformed import nearest
 from streams.errors import WrongUseError
 
 #: What people set. What a source has read is said by its collector, and stands in no file.

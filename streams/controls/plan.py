@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD
-from schemas.refusal import shown
+from schemas.refusal import nearest, shown
 from schemas.validate_deeds import DEED
 from schemas.validate_requests import REQUEST
 from schemas.validate_sources import SOURCE as OF_SOURCES
@@ -20,7 +19,6 @@ from streams.controls.file import FileRecord
 from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import fault_beside, has_ended
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.malformed import nearest
 from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.alerts.receiver_records import receiver_record_of
 from streams.engine.rules.formatting import instant
@@ -176,10 +174,8 @@ def _near_others(records: Iterable[FileRecord], after: Collection[ControlEvent])
             given = value.get(kind, given)
             if not isinstance(given, str) or given in names[kind]:
                 continue
-            if near := get_close_matches(given, names[kind], 1, _NEARLY_RATIO):
-                yield record.fault(
-                    f"{kind}: no {kind} {shown(given)} is among the controls; did you mean {near[0]}?"
-                )
+            if near := nearest(given, names[kind], _NEARLY_RATIO):
+                yield record.fault(f"{kind}: no {kind} {shown(given)} is among the controls{near}")
 
 
 def _differences(before: ControlEvent | None, after: ControlEvent) -> Iterator[FieldChange]:

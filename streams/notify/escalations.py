@@ -95,17 +95,17 @@ class Escalations:
 
     def receivers_of(self, alert: Alert, owner: str, others: Collection[Receiver]) -> dict[str, Receiver]:
         """The receivers by name of an owner to whom the alert goes on, without those that have it."""
-        return self._receivers.on_behalf(owner, others, self._told_before(alert, owner)[-1])
+        return self._receivers.on_behalf(owner, others, self._sent_before(alert, owner)[-1])
 
     def worded(self, alert: Alert, to: Receiver, now_ms: int) -> Alert:
-        """The page as a receiver to whom it goes on is told it: who has not acknowledged it, and for how long; `now_ms` since 1970."""
+        """The page as it is worded for a receiver to whom it is escalated: who has not acknowledged it, and for how long; `now_ms` since 1970."""
         found = self.of(alert) if to.escalated_from and alert.status == FIRING else None
         if found is None or to.signed_for not in found.escalation.owners:
             return alert
         owners, after_ms = found.escalation
         until_ms = found.acknowledged_until_ms
         if until_ms <= alert.changed_ms:
-            names = [short(name, NAMES_AT_MOST) for name in self._told_before(alert, to.signed_for)]
+            names = [short(name, NAMES_AT_MOST) for name in self._sent_before(alert, to.signed_for)]
             first = f"{names[0]} and {names[1]}" if len(names) == 2 else names[0]
             who = f"{first} and {how_many(len(names) - 1, 'other')}" if len(names) > 2 else first
             # By the step and not by the clock: the same in every attempt, and after a restart.
@@ -117,7 +117,7 @@ class Escalations:
             return alert
         return msgspec.structs.replace(alert, summary=f"{said}: {alert.summary}")
 
-    def _told_before(self, alert: Alert, owner: str) -> list[str]:
+    def _sent_before(self, alert: Alert, owner: str) -> list[str]:
         """Whom the alert was sent before it went on to this one: its owner, or its team, and those of `escalate` who have an address."""
         found = self.of(alert)
         owners = () if found is None else found.escalation.owners

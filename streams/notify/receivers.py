@@ -63,7 +63,7 @@ class Receivers:
     def on_behalf(self, owner: str, others: Collection[Receiver], came_from: str = "") -> dict[str, Receiver]:
         """The owner's receivers, by names of their own, to whom an alert of somebody else goes on.
 
-        Without addresses of people that have it. A program that takes messages of several owners is told whom it went on to.
+        Without addresses of people that have it. A program that takes messages of several owners learns to whom it was escalated.
         """
         known = {each.url for each in others if each.channel.is_for_people}
         found = [

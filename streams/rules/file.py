@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from schemas.counting import how_many
 from schemas.events import ControlEvent
+from schemas.refusal import nearest
 from streams.controls.file import TABLES_AT_MOST, parsed
 from streams.controls.table import TableError, record_of
 from streams.controls.toml_lines import located
-from streams.engine.alerts.malformed import nearest
 from streams.errors import FileFaultsError, WrongUseError
 from streams.rules.defaults import defaults_text
 

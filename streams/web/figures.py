@@ -125,10 +125,8 @@ class ApiFigures:
             )
             now = fleet[0]["usd_per_hour_now"] or _NOTHING
             if history and history[-1][0] == as_of_ms - as_of_ms % MINUTE_MS:
-                history = [
-                    *history[:-1],
-                    [history[-1][0], float(now)],
-                ]  # without jobs that have ended and whose last row is to come
+                # Without jobs that have ended and whose last row is to come.
+                history = [*history[:-1], [history[-1][0], float(now)]]
             return {
                 "as_of_ms": as_of_ms,
                 "usd_per_hour_now": now,

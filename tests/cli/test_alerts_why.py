@@ -143,7 +143,7 @@ def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path)
     (told,) = (each for each in why(data, fast["alert_id"])["messages"] if each["alert_id"])
     assert told["message"] == "the receiver does not take it; delivered"
     assert "answered 503: try later (503), attempt 1" in told["because"]
-    assert told["told"] == "https://other.example at 2026-03-07 22:40:00 UTC"
+    assert told["delivered"] == "https://other.example at 2026-03-07 22:40:00 UTC"
     assert told["next"] == "", "a ticket goes on to nobody"
     shown = trainfare("alerts", "why", fast["alert_id"], "--data", data).out
     assert "https://other.example at 2026-03-07 22:40:00 UTC; " in shown
@@ -156,7 +156,7 @@ def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path)
 async def _through(client: Client, alert_id: str) -> bool:
     """Every statement is one that the worker answers, too."""
     from streams.explain import acts
-    from streams.explain.why import next_told, sql
+    from streams.explain.why import next_recipient, sql
 
     values: dict[str, object] = {
         "alert": alert_id,
@@ -169,7 +169,10 @@ async def _through(client: Client, alert_id: str) -> bool:
         "names": ["ada"],
     }
     statements = [
-        text for module in (sql, acts, next_told) for name, text in vars(module).items() if name.isupper()
+        text
+        for module in (sql, acts, next_recipient)
+        for name, text in vars(module).items()
+        if name.isupper()
     ]
     for statement in (each for each in statements if isinstance(each, str) and "SELECT" in each):
         if ("\nFROM" not in statement and " FROM " not in statement) or statement.startswith(

@@ -100,10 +100,10 @@ def of_page(
 def test_a_page_says_who_was_told_when_and_who_is_next() -> None:
     found = of_page(MINUTE_MS)
     assert (found.message, found.because) == ("delivered", "")
-    assert found.told == "https://hooks.example at 1970-01-01 00:01:00 UTC"
+    assert found.delivered == "https://hooks.example at 1970-01-01 00:01:00 UTC"
     assert found.next == "goes on to grace at 1970-01-01 00:10:00 UTC unless it is acknowledged"
     later = of_page(11 * MINUTE_MS, receivers=("https://hooks.example #for grace",))
-    assert later.told.endswith("; https://hooks.example #for grace at 1970-01-01 00:01:00 UTC")
+    assert later.delivered.endswith("; https://hooks.example #for grace at 1970-01-01 00:01:00 UTC")
     assert later.next == "goes on to lead at 1970-01-01 00:20:00 UTC unless it is acknowledged"
     last = of_page(21 * MINUTE_MS, receivers=("https://hooks.example #for lead",))
     assert last.next == "nobody is left in `escalate`"

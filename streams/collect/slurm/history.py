@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch
-from streams.collect.judging import Refusal, without_refused
+from streams.collect.judging import Refusal, add_refused, without_refused
 from streams.collect.slurm.accounting import Accounting, Ask, key_of
 from streams.collect.slurm.events import OddRecordError, SeenAttempt, events_of, free_rule, is_over
 from streams.collect.slurm.job_numbers import JobNumbers
@@ -61,10 +61,7 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
             account.not_understood(number, "malformed", said)
         refused: dict[str, Refusal] = {}
         kept = without_refused(EventBatch(events, {}), refused).events
-        total = account.total()
-        for each in refused.values():
-            total.refuse(*each)
-        yield HistoryPart(kept, total)
+        yield HistoryPart(kept, add_refused(account.total(), refused))
 
 
 def _account(seen: SeenAttempt, options: Options, numbers: JobNumbers, account: KeyedAccount) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.events import ControlEvent
-from schemas.refusal import shown
+from schemas.refusal import nearest, shown
 from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord
-from streams.engine.alerts.malformed import nearest
 from streams.engine.alerts.planned import FOR_EVER_MS
 from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.alerts.receiver_records import receiver_record_of

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, get_args
 
 from schemas.checks import STORED_USD_LIMIT
 from schemas.durations import HOUR_MS
-from schemas.refusal import shown
+from schemas.refusal import nearest, shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
 from streams.calendar import PERS, PLAIN, Calendar, zone_names
-from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of
 
 MILLI: Final = 1_000
 RUN: Final = "run"

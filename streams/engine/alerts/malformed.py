@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final, TypeVar, overload
 
 from schemas.redaction import WITHHELD, field_name
+from schemas.refusal import nearest
 
 _IN_DOLLARS: Final = "controls are in US dollars: convert the amount, and write usd (docs/currencies.md)"
 #: What people write for the currency of an amount.
@@ -83,12 +83,6 @@ def with_match(match: Callable[[], Mapping[str, str]], made: Callable[[Mapping[s
             details += further.details
         raise MalformedControlError(*dict.fromkeys(details)) from None
     return made(fields)
-
-
-def nearest(given: object, known: Iterable[str]) -> str:
-    """A question for the known name that is meant, to end a message with; '' if none is near."""
-    found = get_close_matches(given, list(known), 1) if isinstance(given, str) else []
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def unknown_field(given: str, known: Collection[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streams.engine.alerts.malformed import MalformedControlError, all_of, check_fields, nearest
+from schemas.refusal import nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, check_fields
 
 #: What has operators; rules name them (`LedgerRule.operator`).
 OPERATED: Final = ("prices", "sources", "nodes")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
+from schemas.refusal import nearest, shown
+from streams.engine.alerts.malformed import MalformedControlError, all_of, refuse_any
 from streams.engine.alerts.own_rule_records import PREFIX as OWN
 from streams.engine.rules.registry import ALL, BUDGET_NAMES, LEDGER_RULES, NAMES
 from streams.engine.rules.rule import JOB, PAGE, TICKET

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from schemas.durations import DAY_MS, MINUTE_MS
-from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
+from schemas.refusal import nearest, shown
+from streams.engine.alerts.malformed import MalformedControlError, all_of, refuse_any
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: The fields of a record that say when it recurs.

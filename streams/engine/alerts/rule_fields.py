@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
+from schemas.refusal import nearest, shown
+from streams.engine.alerts.malformed import MalformedControlError, all_of, refuse_any
 from streams.engine.rules.rule import PAGE, TICKET, AlertRule
 
 _SEVERITIES: Final = (PAGE, TICKET)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, nearest
+from schemas.refusal import nearest, shown
+from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES

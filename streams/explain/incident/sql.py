@@ -17,25 +17,23 @@ SELECT job_id, attempt, state, reason, toUnixTimestamp64Milli(started) AS starte
     toFloat64(gpu_count) AS gpu_count, gpu_type, purchase, region
 FROM attempts FINAL WHERE job_id IN {jobs:Array(String)}
 ORDER BY job_id, attempt DESC LIMIT 500 BY job_id"""
-#: GPUs that an attempt held on average in a minute, where that is another number than in the minute before; 0 before: none.
+#: GPUs that an attempt held on average in a minute, where that is another number than in the minute before, or there is none before.
 SIZES: Final = """
-SELECT now.job_id AS job_id, now.attempt AS attempt, toInt64(toUnixTimestamp(now.minute)) * 1000 AS minute_ms,
-    now.gpus AS gpus, earlier.gpus AS gpus_before
+SELECT job_id, attempt, toInt64(toUnixTimestamp(minute)) * 1000 AS minute_ms, gpus
 FROM
 (
-    SELECT job_id, attempt, minute, round(sum(quantity) / 60000000, 3) AS gpus FROM job_minutes FINAL
-    WHERE job_id IN {jobs:Array(String)} AND component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity != 0
-      AND minute >= toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC') AND minute <= toDateTime(intDiv({until_ms:Int64}, 1000), 'UTC')
-    GROUP BY job_id, attempt, minute
-) AS now
-LEFT ANY JOIN
-(
-    SELECT job_id, attempt, minute + INTERVAL 1 MINUTE AS minute, round(sum(quantity) / 60000000, 3) AS gpus FROM job_minutes FINAL
-    WHERE job_id IN {jobs:Array(String)} AND component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity != 0
-      AND minute >= toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC') AND minute <= toDateTime(intDiv({until_ms:Int64}, 1000), 'UTC')
-    GROUP BY job_id, attempt, minute
-) AS earlier ON earlier.job_id = now.job_id AND earlier.attempt = now.attempt AND earlier.minute = now.minute
-WHERE now.gpus != earlier.gpus
+    SELECT job_id, attempt, minute, gpus,
+        lagInFrame(minute) OVER each AS minute_before, lagInFrame(gpus) OVER each AS gpus_before
+    FROM
+    (
+        SELECT job_id, attempt, minute, round(sum(quantity) / 60000000, 3) AS gpus FROM job_minutes FINAL
+        WHERE job_id IN {jobs:Array(String)} AND component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity != 0
+          AND minute >= toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC') AND minute <= toDateTime(intDiv({until_ms:Int64}, 1000), 'UTC')
+        GROUP BY job_id, attempt, minute
+    )
+    WINDOW each AS (PARTITION BY job_id, attempt ORDER BY minute ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+)
+WHERE gpus != gpus_before OR minute != minute_before + INTERVAL 1 MINUTE
 ORDER BY job_id, attempt, minute_ms LIMIT 2000"""
 #: By the ledger's minutes, or where they are deleted by its hours: `minutes` is 0 then.
 SPENT: Final = """

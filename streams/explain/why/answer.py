@@ -14,7 +14,7 @@ from streams.explain.stored import ExplainedStore
 from streams.explain.why import sql
 from streams.explain.why.judged import CONTROLS, JudgedJob, JudgedRule, condition, judged
 from streams.explain.why.messages import fates, is_firing, outranked
-from streams.explain.why.next_told import ESCALATIONS
+from streams.explain.why.next_recipient import ESCALATIONS
 from streams.explain.why.own_rules import by_statement, is_by_sql
 from streams.explain.why.plans import plans_of
 
@@ -95,8 +95,8 @@ def answer(store: RecordReader, subject_id: str, at_ms: int | None) -> dict[str,
     holds = {each.rule for each in rules if each.holds}
     names = sorted({row[field] for row in alerts for field in ("owner", "team") if row[field]})
     receiver_records = store.records(ESCALATIONS, at_ms=acts_ms, names=names) if names else []
-    told = fates(alerts, deliveries, controls, facts, acts_ms, receiver_records)
-    messages = [*told, *outranked(holds, alerts, at_ms)]
+    sent = fates(alerts, deliveries, controls, facts, acts_ms, receiver_records)
+    messages = [*sent, *outranked(holds, alerts, at_ms)]
     return {
         "subject": {"kind": kind, "name": name},
         "at_ms": at_ms,

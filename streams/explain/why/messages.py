@@ -10,7 +10,7 @@ from schemas.units import nano_of_usd
 from streams.engine.rules.formatting import instant, rounded_usd
 from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches, recurs
-from streams.explain.why.next_told import escalation_of, next_told
+from streams.explain.why.next_recipient import escalation_of, next_recipient
 
 #: The rules whose firing keeps another one from opening.
 #: A slower burn keeps a fast one from opening while it flaps: otherwise it ends as the fast one opens.
@@ -50,7 +50,7 @@ class MessageFate(NamedTuple):
     status: str
     message: str
     because: str  # what kept it back
-    told: str = ""  # by which receiver it was delivered, and when
+    delivered: str = ""  # by which receiver it was delivered, and when
     next: str = ""  # to whom it goes on, and when
 
 
@@ -123,21 +123,21 @@ def _fate(
         message = _WORDS["digest" if is_digest else "waiting"]
         because += [] if is_digest else [_UNTOUCHED]
     message = message or _WORDS["silenced"]
-    told = [
+    delivered = [
         f"{row['receiver']} at {instant(row['time_ms'])}"
         for row in newest.values()
         if row["outcome"] in _TAKEN
     ]
     then = ""
     if status == "firing":
-        then = next_told(alert, escalation_of(alert, receiver_records), rows, controls, at_ms)
+        then = next_recipient(alert, escalation_of(alert, receiver_records), rows, controls, at_ms)
     return MessageFate(
         alert["alert_id"],
         alert["rule"],
         status,
         message,
         "; ".join(dict.fromkeys(because)),
-        "; ".join(told),
+        "; ".join(delivered),
         then,
     )
 
@@ -149,17 +149,14 @@ def _acts(
     changed_ms = min(alert["changed_ms"], at_ms)
     for control in controls:
         name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
+        until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
         if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
-            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name} ({recurs(control)}){until}" if control["recurring"] else f"{name}{until}"
         elif control["kind"] == "silence" and matches(control, facts) and covers(control, at_ms):
-            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name}{until}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
-            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name}{until}: not said again"
         elif control["kind"] == "planned" and matches(control, facts) and covers(control, at_ms):
-            until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
             yield f"{name}: {rounded_usd(nano_of_usd(control['usd_per_hour']))}/h planned{until}"
 
 

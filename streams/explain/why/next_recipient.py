@@ -31,14 +31,14 @@ def escalation_of(alert: Mapping[str, Any], records: Iterable[Mapping[str, Any]]
     return by_name.get(("owner", alert["owner"])) or by_name.get(("team", alert["team"]))
 
 
-def next_told(
+def next_recipient(
     alert: Mapping[str, Any],
     escalation: Escalation | None,
     deliveries: Sequence[Mapping[str, Any]],
     controls: Sequence[Mapping[str, Any]],
     at_ms: int,
 ) -> str:
-    """Who is told next, and when unless it is acknowledged until then; '': nobody.
+    """Who gets it next, and when, unless it is acknowledged until then; '': nobody.
 
     Args:
         alert: A row of `alerts` that fires at the instant.
@@ -55,8 +55,8 @@ def next_told(
     from_ms = max((alert["changed_ms"], *ends_ms))
     if from_ms == _FOR_EVER:
         return ""
-    told = {row["receiver"].rpartition(ESCALATED)[2] for row in deliveries if ESCALATED in row["receiver"]}
-    place = max((owners.index(name) + 1 for name in told.intersection(owners)), default=0)
+    reached = {row["receiver"].rpartition(ESCALATED)[2] for row in deliveries if ESCALATED in row["receiver"]}
+    place = max((owners.index(name) + 1 for name in reached.intersection(owners)), default=0)
     steps = 1 if from_ms > alert["changed_ms"] else place + 1  # after an acknowledgement the time begins anew
     # An owner without an address is passed over when it is that one's turn.
     while place < len(owners) and from_ms + steps * after_ms < at_ms:

@@ -5,15 +5,17 @@ Who feeds gives records their append times by it, and workers take it for the ti
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
 
 from streams.config.settings import KafkaSettings
-from streams.topics import Topic, full_name
+from streams.errors import TrainfareError
+from streams.topics import Topic, full_name, partition_count, topic_config
+from streams.transport.admin import create_topics, describe
 
 #: 2024-01-08T00:00Z, a Monday: an hour, a day and a week end.
 WEEK_END_MS: Final = 1_704_672_000_000
@@ -46,15 +48,26 @@ class Present:
         return {BEHIND: str(self._behind_ms), PAID_UNTIL: str(self._paid_until_ms)}
 
 
-def keep_append_times(kafka: KafkaSettings, client: AdminClient) -> None:
-    """Let the topics keep the append times that they are given, and their records for good."""
+def create_topics_of_given_times(kafka: KafkaSettings, client: AdminClient) -> None:
+    """Create topics that keep the append times they are given, and their records for good.
+
+    They are created so: the log of a topic takes a changed setting some time after the broker has confirmed it, and a
+    record that came before would have the time of the machine.
+    """
     given = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in given.items()
+    topics = [
+        NewTopic(
+            full_name(topic, kafka.topic_prefix),
+            partition_count(topic, kafka.partitions),
+            replication_factor=kafka.replication_factor,
+            config=topic_config(topic) | given,
+        )
+        for topic in Topic
     ]
-    names = [full_name(topic, kafka.topic_prefix) for topic in Topic]
-    resources = [
-        ConfigResource(ResourceType.TOPIC, name, incremental_configs=list(entries)) for name in names
-    ]
-    for answer in client.incremental_alter_configs(resources).values():
+    for answer in client.create_topics(topics).values():
         answer.result()
+    with contextlib.suppress(TrainfareError):  # what is left is created, and the settings given are refused
+        create_topics(kafka, client)
+    states = describe(client, [topic.topic for topic in topics])
+    assert len(states) == len(topics)
+    assert all(state.config.items() >= given.items() for state in states.values())

@@ -28,7 +28,7 @@ from tests.chaos.hourly import of_the_hour
 from tests.chaos.judged import Judged, judge
 from tests.chaos.log import Feed, Offsets, Place, read_back
 from tests.chaos.plan import WELL_WITHIN_S, Plan, Report
-from tests.chaos.present import PAID_UNTIL_MS, WEEK_END_MS, Present, keep_append_times
+from tests.chaos.present import PAID_UNTIL_MS, WEEK_END_MS, Present, create_topics_of_given_times
 from tests.chaos.stored import (
     money,
     money_of,
@@ -90,7 +90,8 @@ class Chaos:
 
     def go(self) -> Report:
         """Feed, disturb, drain, stop, compare."""
-        create_topics(self.kafka, connect(self.kafka))
+        create = create_topics if self._present is None else create_topics_of_given_times
+        create(self.kafka, connect(self.kafka))
         with (
             StoreProcess(self._directory / "store") as front,
             Proxy(self.broker.port_behind_proxy, self.broker.proxy_socket) as self.proxy,
@@ -108,7 +109,6 @@ class Chaos:
 
     def _go_in(self, present: Present, front: StoreProcess, env: dict[str, str]) -> None:
         """Run in a present of its own, with somebody to tell."""
-        keep_append_times(self.kafka, connect(self.kafka))
         fleet = self._fleet
         events = chain(records(fleet.begin_ms), fleet.events(), of_the_hour(present.begun_ms))
         with OwnInbox(present) as inbox:

@@ -20,10 +20,10 @@ from streams.config.settings import KafkaSettings
 from streams.replay.feeder import LogFeeder
 from streams.replay.files import read_lines
 from streams.replay.lines import LineReader, Sendable
-from streams.transport.admin import connect, create_topics
+from streams.transport.admin import connect
 from tests.acceptance.cases_alerts.test_stalled import STORIES
 from tests.chaos.across_jobs import OwnInbox
-from tests.chaos.present import Present, keep_append_times
+from tests.chaos.present import Present, create_topics_of_given_times
 from tests.chaos.workers import OWN_PRESENT, Workers
 from tests.cli.command import trainfare
 from tests.kafka.broker import shared_broker
@@ -122,9 +122,7 @@ def test_a_worker_tells_what_a_replay_tells(name: str, tmp_path: Path) -> None:
         group_id=uuid.uuid4().hex,
         partitions=PARTITIONS,
     )
-    client = connect(kafka)
-    create_topics(kafka, client)
-    keep_append_times(kafka, client)
+    create_topics_of_given_times(kafka, connect(kafka))
     feed(kafka, log)
     present = Present(0, last_ms + MINUTE_MS, last_ms)
     with OwnInbox(present) as inbox, StoreProcess(tmp_path / "shared") as front:

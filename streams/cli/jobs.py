@@ -155,10 +155,11 @@ def job(
 
 def _run_of(store: Reader, job_id: str) -> dict[str, Any] | None:
     """The run that the job is a part of; None: there is no other job of it."""
-    from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
+    from streams.engine.rules.run_jobs import found_run, search_of
+    from streams.explain.run import COSTS, JOB, JOBS, bound, run_detail
 
     search = search_of(store.records(JOB, job=job_id))
-    found = None if search is None else found_run(search, store.records(JOBS, **search.bound))
+    found = None if search is None else found_run(search, store.records(JOBS, **bound(search)))
     return None if found is None else run_detail(found, store.records(COSTS, jobs=found.names))
 
 

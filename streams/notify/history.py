@@ -26,10 +26,12 @@ from streams.engine.alerts.receiver_records import ESCALATED
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.price_jump import RULE as PRICE_JUMP
+from streams.engine.rules.run_jobs import LaterTries
 from streams.engine.rules.shared_cause import parts_of
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.engine.timeline.states import HOLDING_STATES
 from streams.notify.notice import ISSUED, notice_of
+from streams.notify.run_rows import later_tries_of
 from streams.notify.shared_cause_row import SharedCauseRow
 
 #: Of what is withheld until its figure is beyond what is usual for its kind: nobody was sent anything, and it may go on.
@@ -241,6 +243,10 @@ class StoredDeliveries:
                 rate = row["time"], nano_of_usd(row["usd_per_hour_now"])
                 found[row["job_id"]] = max(rate, found.get(row["job_id"], rate))
         return {job_id: nano for job_id, (_, nano) in found.items()}
+
+    def later_tries(self, alerts: Collection[Alert]) -> dict[str, LaterTries]:
+        """What followed each of these alerts about the tries of a run, by its id."""
+        return later_tries_of(self._store, alerts)
 
     def budgets_of(self, subjects: Collection[str], since_ms: int) -> list[dict[str, Any]]:
         """What is used of the budgets of these subjects, of those that were judged since then, as `budget_now` reads it."""

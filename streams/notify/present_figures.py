@@ -16,7 +16,9 @@ from streams.engine.ledger_rules.budget_now import BudgetRow, budgets_by_alert, 
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
 from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd, span
+from streams.engine.rules.resubmit_loop import NAME as RESUBMIT_LOOP
 from streams.engine.rules.rule import JOB
+from streams.engine.rules.run_jobs import LaterTries
 from streams.notify.history import StoredDeliveries
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
@@ -57,18 +59,29 @@ class PresentFigures:
         of_budgets = [alert.subject_name for alert in alerts if alert.rule in _ABOUT_BUDGETS]
         used = self._records.budgets_of(of_budgets, now_ms - _FIGURES_WITHIN_MS) if of_budgets else ()
         budgets = budgets_by_alert(used)
+        later = self._records.later_tries([alert for alert in alerts if alert.rule == RESUBMIT_LOOP])
         return {
             alert.alert_id: _present(
-                alert, rows.get(alert.alert_id), rates, budgets.get(alert.alert_id), now_ms
+                alert,
+                rows.get(alert.alert_id),
+                rates,
+                budgets.get(alert.alert_id),
+                later.get(alert.alert_id),
+                now_ms,
             )
             for alert in alerts
         }
 
 
 def _present(
-    alert: Alert, row: Alert | None, rates: Mapping[str, int], budget: BudgetRow | None, now_ms: int
+    alert: Alert,
+    row: Alert | None,
+    rates: Mapping[str, int],
+    budget: BudgetRow | None,
+    later: LaterTries | None,
+    now_ms: int,
 ) -> Alert:
-    """The alert for those who were sent it, with the figures of its newest row, and what its job pays, or is used of its budget, now."""
+    """The alert for those who were sent it, with the figures of its newest row and of what it is about now."""
     if row is not None and row.status == FIRING and row.held_ms > alert.held_ms:
         fields = ("ratio", "usd_nano_per_hour", "expected_nano_per_hour", "cost_nano", "summary", "held_ms")
         alert = msgspec.structs.replace(alert, **{name: getattr(row, name) for name in fields})
@@ -78,5 +91,6 @@ def _present(
     rate_nano = rates.get(alert.subject_name) if alert.subject_kind == JOB else None
     pays = "" if rate_nano is None else f", pays {rounded_usd(rate_nano)}/h now"
     used = "" if budget is None else f"; {used_now(budget, alert.held_ms, now_ms)}"
-    said = f"{sentence_of(alert).past()}; {firing}{pays}{used}"
+    tries = "" if later is None else f"; {later.words(alert.cost_nano)}"
+    said = f"{sentence_of(alert).past()}; {firing}{pays}{used}{tries}"
     return msgspec.structs.replace(alert, summary=said) if len(said) <= SENTENCE_AT_MOST else alert

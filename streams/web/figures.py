@@ -12,10 +12,10 @@ from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
 from streams.engine.ledger_rules.budget_now import budgets_by_alert
-from streams.engine.rules import team_burn
+from streams.engine.rules import run_jobs, team_burn
 from streams.engine.rules.registry import BUDGET_NAMES
+from streams.engine.rules.run_jobs import LaterTries
 from streams.explain import acts, run
-from streams.explain.run import LaterTries
 from streams.explain.why.own_rules import is_by_sql
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
@@ -262,7 +262,7 @@ class ApiFigures:
 
         async def make() -> LaterTries | None:
             found = await self.run_of(job_id)
-            return None if found is None else run.later_tries(found, opened_ms)
+            return None if found is None else run_jobs.later_tries(found["jobs"], opened_ms)
 
         return await self._cache.get(("later_tries", job_id, opened_ms), make)
 
@@ -273,8 +273,10 @@ class ApiFigures:
             ApiError: The store cannot say.
         """
         ask = self._store_reader.rows
-        search = run.search_of(await ask(run.JOB, job=job_id))
-        found = None if search is None else run.found_run(search, await ask(run.JOBS, **search.bound))
+        search = run_jobs.search_of(await ask(run.JOB, job=job_id))
+        found = (
+            None if search is None else run_jobs.found_run(search, await ask(run.JOBS, **run.bound(search)))
+        )
         return None if found is None else run.run_detail(found, await ask(run.COSTS, jobs=found.names))
 
     async def _budgets_by_alert(self, found: Sequence[Row]) -> Mapping[str, Mapping[str, Any]]:

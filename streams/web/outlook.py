@@ -12,7 +12,7 @@ from streams.engine.alerts.outlook import AlertSentence
 from streams.engine.ledger_rules.budget_now import used_now
 from streams.engine.rules.registry import ALL
 from streams.engine.rules.resubmit_loop import NAME as RESUBMIT_LOOP
-from streams.explain.run import LaterTries
+from streams.engine.rules.run_jobs import LaterTries
 
 Row = Mapping[str, Any]
 

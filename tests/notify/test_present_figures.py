@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import msgspec
 
-from schemas.tables import ALERTS, BURN_RATES
+from schemas.tables import ALERTS, BURN_RATES, JOB_HOURS, JOBS
 from streams.clock import ManualClock
 from tests.notify.scripted_sender import NOW_MS, Watched, an_alert, run
 from tests.notify.test_groups import REPEAT_MS, WAIT_MS, office
@@ -59,6 +59,42 @@ def test_where_the_store_does_not_answer_it_says_what_was() -> None:
         await there.work(REPEAT_MS)
         assert "j burns $9.00/h: 64 GPUs; stop it" in str(there.sender.sent[-1].body)
         assert len(there.sender.sent) == 2
+
+    run(go())
+
+
+def test_of_a_run_how_many_jobs_followed_is_said() -> None:
+    def job(name: str, begun_ms: int, ended_ms: int | None, work_dir: str = "/w") -> dict[str, object]:
+        began, ended = (
+            None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in (begun_ms, ended_ms)
+        )
+        state = "running" if ended is None else "failed"
+        about = {"owner": "ada", "experiment": "train", "work_dir": work_dir, "state": state}
+        return {"job_id": name, "started": began, "ended": ended, "shard": 0, "version": 1, **about}
+
+    def lost(name: str, usd: str) -> dict[str, object]:
+        return {"job_id": name, "lost_cost_usd": Decimal(usd), "shard": 0, "version": 1}
+
+    async def go() -> None:
+        there = office()
+        loop = an_alert("44", rule="resubmit_loop", cost_nano=120_000_000_000, summary="3 jobs failed; fix it")
+        jobs = [
+            job("43", NOW_MS - 600_000, NOW_MS - 400_000),
+            job("44", NOW_MS - 300_000, NOW_MS),
+            job("45", NOW_MS + 60_000, NOW_MS + 300_000),
+            job("46", NOW_MS + 360_000, None),
+            job("9", NOW_MS + 370_000, None, "/other"),
+        ]
+        there.store.insert(JOBS, rows(JOBS, *jobs), "jobs")
+        hours = [lost("44", "100"), lost("45", "30.5")]
+        there.store.insert(JOB_HOURS, rows(JOB_HOURS, *hours), "hours")
+        await there.offer(loop)
+        await there.work(WAIT_MS)
+        await there.work(REPEAT_MS)
+        assert len(there.sender.sent) == 2
+        first, again = (str(each.body) for each in there.sender.sent)
+        assert "more job" not in first
+        assert "firing for 4 h; 2 more jobs since, the last 46, $150.50 of work lost in all" in again
 
     run(go())
 

@@ -13,6 +13,7 @@ from schemas.durations import DAY_MS
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.pricing.book import PriceBook
+from streams.engine.rules import run_jobs
 from streams.errors import TrainfareError
 from streams.estimate.asking import Records, job_facts, other_purchase, ran_job, usual_cost, with_past
 from streams.estimate.elsewhere import SPOT, Elsewhere, compared
@@ -135,11 +136,11 @@ class ReceiptReader:
         )
 
     def _run(self, job: EndedJob) -> RunCost | None:
-        search = run.search_of(self._records(run.JOB, job=job.job_id))
+        search = run_jobs.search_of(self._records(run.JOB, job=job.job_id))
         if search is None:
             return None
         until = {"to_ms": job.ended_ms - 1}  # what began after it is not of its receipt, whoever writes it
-        found = run.found_run(search, self._records(run.JOBS, **search.bound | until))
+        found = run_jobs.found_run(search, self._records(run.JOBS, **run.bound(search) | until))
         if found is None:
             return None
         detail = run.run_detail(found, self._records(run.COSTS, jobs=found.names))

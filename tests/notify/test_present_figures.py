@@ -77,7 +77,9 @@ def test_of_a_run_how_many_jobs_followed_is_said() -> None:
 
     async def go() -> None:
         there = office()
-        loop = an_alert("44", rule="resubmit_loop", cost_nano=120_000_000_000, summary="3 jobs failed; fix it")
+        loop = an_alert(
+            "44", rule="resubmit_loop", cost_nano=120_000_000_000, summary="3 jobs failed; fix it"
+        )
         jobs = [
             job("43", NOW_MS - 600_000, NOW_MS - 400_000),
             job("44", NOW_MS - 300_000, NOW_MS),

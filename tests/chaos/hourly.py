@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from tests.chaos.fleet import PLANTED, Event
-from tests.oracle.ledger_rules import Subject, holding, price_jumps
+from tests.oracle.ledger_rules import Costs, Subject, holding, price_jumps
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line, Tables
 from tests.simulator.hour_check import costs_of, covers, silent_jobs, with_ms
 from tests.simulator.sampled_jobs import sampled_jobs
@@ -55,7 +56,7 @@ def hour_differences(
 ) -> Iterator[str]:
     """One sentence per fault; `alerts`: all rows; `tables`: the oracle's."""
     rows = [with_ms(row) for row in alerts]
-    costs = costs_of(tables, _said(prices))
+    costs = left_over(costs_of(tables, _said(prices)), rows, hour_end_ms)
     want = holding(costs, hour_end_ms, RECORDS)
     jumps = price_jumps(costs.revisions, hour_end_ms - HOUR_MS, hour_end_ms)
     want |= {(each.rule, Subject(each.kind, each.name)) for each in jumps}
@@ -73,6 +74,30 @@ def hour_differences(
     for rule, subject in sorted(got ^ want):
         said = "does not fire" if (rule, subject) in want else "fires"
         yield f"{rule} of {' '.join(subject)} {said} for the hour before {hour_end_ms}"
+
+
+def left_over(costs: Costs, rows: Iterable[Json], end_ms: int) -> Costs:
+    """Without the nodes of the hour that no job used and whose group `empty_group` told of: rules by the hour leave them to it.
+
+    Whether it told depends on when a job's start was read, beside the end of its nodes' first quarter of an hour.
+    """
+    begin_ms = end_ms - HOUR_MS
+    told = {
+        row["subject_name"]
+        for row in rows
+        if row["rule"] == "empty_group"
+        and row["started_ms"] <= end_ms
+        and (row["resolved_ms"] is None or row["resolved_ms"] > begin_ms)
+    }
+    used = {use.node for use in costs.uses if use.hour_ms == begin_ms}
+    nodes = [
+        node
+        for node in costs.nodes
+        if node.hour_ms != begin_ms
+        or node.node in used
+        or f"{node.cluster}/{node.instance_type or node.gpu_type}" not in told
+    ]
+    return replace(costs, nodes=nodes)
 
 
 def _said(lines: Iterable[Line]) -> Iterator[tuple[Line, int]]:

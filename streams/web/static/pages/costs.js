@@ -144,12 +144,15 @@ export class Page {
     this.drivers.movers(view, level, found.rows);
     this.jobs.element.hidden = level === "job";
     this.caption(view, level);
-    const charted = this.drawChart(view, level, found, names, known, signal);
+    // The chart first: the store has few cores, and answers of all at once would hold it up.
+    const charted = this.drawChart(view, level, found, names, signal);
+    await charted.catch(() => undefined);
+    const whole = charted.then((cells) => this.completeChart(view, level, names, cells, known, signal));
     const plain = { ...view, compare: false };
     const asked = [];
     if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
     asked.push(
-      charted.then(redraw),
+      whole.then(redraw),
       askRates(view, level, signal).then((rates) => {
         known.rates = rates;
         tiles.rates(rates);
@@ -157,7 +160,7 @@ export class Page {
       }),
       askMonth(view, signal).then((month) => tiles.month(month)),
     );
-    if (view.compare) asked.push(charted.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
+    if (view.compare) asked.push(whole.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
     if (!signal.aborted) late.forEach(done);
     const failed = answers.find((each) => each.status === "rejected");
@@ -175,20 +178,27 @@ export class Page {
     }
   }
 
-  async drawChart(view, level, found, names, known, signal) {
+  /** The cells of the chart, once it shows them. */
+  async drawChart(view, level, found, names, signal) {
     const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, signal);
-    const draw = (beside) => {
-      if (signal.aborted) return;
-      this.figure.classList.remove("dimmed");
-      this.showLegend(view, level, this.chart.show(view, level, names, cells, beside));
-    };
-    draw({});
+    this.showChart(view, level, names, cells, {}, signal);
+    return cells;
+  }
+
+  /** What the chart shows beside its cells: the time before, idle time and how far costs are spread. */
+  async completeChart(view, level, names, cells, known, signal) {
     const isKnown = hasIdle(view);
     const { periods } = cells;
     const [previous, idle, spread] = await Promise.all([view.compare ? askBefore(view, periods.length, signal) : null, isKnown ? askIdle(view, periods, signal) : null, askSpread(view, level, periods, signal)]);
     known.idle = idle;
     this.tiles.idle(idle, isKnown);
-    draw({ previous, idle, spread });
+    this.showChart(view, level, names, cells, { previous, idle, spread }, signal);
+  }
+
+  showChart(view, level, names, cells, beside, signal) {
+    if (signal.aborted) return;
+    this.figure.classList.remove("dimmed");
+    this.showLegend(view, level, this.chart.show(view, level, names, cells, beside));
   }
 
   caption(view, level) {

@@ -114,13 +114,23 @@ def day_s(value: object) -> int:
     return _day_of_text(value) if isinstance(value, str) else instant_s(value)
 
 
+def written_day_s(value: object) -> int:
+    """The same of the day that is written, whatever time and offset stand behind it: its midnight as one of UTC.
+
+    Raises:
+        BadValueError: It is no instant of the years 2000 to 2100.
+    """
+    instant = instant_s(value)
+    there = _parsed(value) if isinstance(value, str) else value
+    day = there if isinstance(there, datetime) else datetime.fromtimestamp(instant, UTC)
+    return _seconds(datetime(day.year, day.month, day.day, tzinfo=UTC))
+
+
 @lru_cache(maxsize=4_096)
 def _day_of_text(text: str) -> int:
-    instant = _instant_of_text(text)
-    if _SLASHED.fullmatch(text) is None:
-        there = datetime.fromisoformat(text)
-        if there.utcoffset() and there.time() == time():
-            return _seconds(there.replace(tzinfo=UTC))
+    instant, there = _instant_of_text(text), _parsed(text)
+    if there.utcoffset() and there.time() == time():
+        return _seconds(there.replace(tzinfo=UTC))
     return instant
 
 
@@ -129,15 +139,17 @@ def _instant_of_text(text: str) -> int:
     try:
         if len(text) > 40:
             raise ValueError
-        if (parts := _SLASHED.fullmatch(text)) is not None:
-            return _seconds(
-                datetime.fromisoformat(f"{parts[1]}-{int(parts[2]):02}-{int(parts[3]):02}{parts[4]}")
-            )
-        return _seconds(datetime.fromisoformat(text))
+        return _seconds(_parsed(text))
     except (ValueError, OverflowError):
         raise BadValueError(
             f"{shown(text)} is no instant such as 2026-10-01T00:00:00Z of the years {_FIRST_YEAR} to {_LAST_YEAR}"
         ) from None
+
+
+def _parsed(text: str) -> datetime:
+    if (parts := _SLASHED.fullmatch(text)) is not None:
+        text = f"{parts[1]}-{int(parts[2]):02}-{int(parts[3]):02}{parts[4]}"
+    return datetime.fromisoformat(text)
 
 
 def _seconds(at: datetime) -> int:

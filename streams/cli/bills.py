@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,6 +13,8 @@ import typer
 from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.bills.limits import TEXT_ENDINGS
+from streams.calendar import UTC_ZONE
+from streams.cli.bill_months import say_utc_days
 from streams.cli.files import must_exist
 from streams.cli.manifests import bill_parts
 from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
@@ -106,6 +109,11 @@ _LEFT_OUT: Final = """
 SELECT uniqExact(d.day) AS days FROM billed_days AS d
 WHERE d.day >= {first:String} AND d.day < {until:String}
     AND toYYYYMM(d.day) < (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
+"""
+#: What the bills of a month come to, on whatever days their lines are.
+_OF_MONTH: Final = """
+SELECT sum(assumeNotNull(l.billed_usd)) AS billed FROM billed_lines AS l
+WHERE isNotNull(l.billed_usd) AND l.billing_period_start >= {first:String} AND l.billing_period_start < {until:String}
 """
 _MONEY: Final = frozenset({"metered_usd", "billed_usd", "correction_usd", "variance_usd", "billed"})
 _WHAT: Final = {
@@ -231,7 +239,7 @@ def reconcile(
     url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Compare what was billed with what was metered, and name what is found."""
+    """Compare what was billed with what was metered, by days of UTC, and name what is found."""
     asked = AskedSpan(first=first, until=until, last=last, last_week=last_week, month=month)
     begin, end = asked.resolved(SystemClock().now_ms(), Step.day)
     span = {
@@ -239,15 +247,21 @@ def reconcile(
         "until": day_of("--to", end, date(2149, 1, 1)),
     }
     levels = ", ".join(levels_of(by, _LEVELS, "day"))
-    with reader_for(data, url) as store:
+    check_one_of(data, url)
+    settings = settings_for(data)
+    with reader_for(data, url, settings=settings) as store:
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)
         findings = _found(store, span)
         (known,) = store.records("SELECT count() AS loads FROM bill_loads FINAL")
         notes = _notes(store, span, is_billed=bool(known["loads"]))
+        if month and not notes:
+            notes = _other_days(store, month, span, totals)
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
+    say_utc_days(month, settings.calendar.calendar())
     if form is OutputFormat.json:
-        sys.stdout.write(to_json({"rows": rows, "totals": totals, "findings": findings}) + "\n")
+        found = {"tz": UTC_ZONE, "rows": rows, "totals": totals, "findings": findings}
+        sys.stdout.write(to_json(found) + "\n")
         return
     write(_grid(rows, form), form)
     if form is OutputFormat.table:
@@ -278,6 +292,20 @@ def _notes(store: Reader, span: dict[str, str], *, is_billed: bool) -> list[str]
     days = left["days"]
     said = f"{days} billed days are not compared: their minutes were dropped (meter.minutes_retention_days)"
     return [said] if days else []
+
+
+def _other_days(store: Reader, month: str, span: dict[str, str], totals: dict[str, object]) -> list[str]:
+    """Why what is billed on the days of a month is not what its bills come to, by which the month is charged."""
+    (bills,) = store.records(_OF_MONTH, **span)
+    of_bills = Decimal(str(bills["billed"]))
+    of_days = sum((Decimal(str(totals[name])) for name in ("billed_usd", "correction_usd")), Decimal(0))
+    if of_bills == of_days:
+        return []
+    said = (
+        f"the bills of {month} come to {usd(of_bills)} USD, and lines of its days to {usd(of_days)}: here a line counts on the "
+        "days of its charge period, in chargeback, close and statements in the month of its bill"
+    )
+    return [said]
 
 
 def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from streams.cli.bill_months import say_utc_days
 from streams.cli.bills import day_of
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, settings_for
@@ -60,9 +61,11 @@ def export(
         "first": day_of("--from", begin, date(2000, 1, 1)),
         "until": day_of("--to", end, date(2105, 1, 1)),
     }
-    with reader(settings_for(data)) as store:
+    settings = settings_for(data)
+    with reader(settings) as store:
         answer = store.ask(_CHARGES, **span, limit=_ROWS_MAX)
     write_file(answer, form, out)
+    say_utc_days(month, settings.calendar.calendar())
 
 
 def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> None:

@@ -12,14 +12,16 @@ import typer
 
 from schemas.counting import how_many
 from schemas.escaping import visible
+from streams.calendar import PLAIN
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import reader
-from streams.cli.spans import TzOption, days_of_month
+from streams.cli.spans import days_of_month
+from streams.clock import SystemClock
 from streams.costs.charge_sql import BillCost
 from streams.costs.parts import HourSpan
-from streams.costs.request import calendar_of, instant_of
+from streams.costs.request import calendar_of, currency_of, instant_of
 from streams.costs.shares import Rule
 from streams.costs.variance import CAUSE_COLUMNS
 from streams.errors import WrongUseError
@@ -55,7 +57,12 @@ class ChargebackFormat(StrEnum):
 
 
 def chargeback(
-    month: Annotated[str, typer.Option(metavar="MONTH", help="The month, e.g. 2026-10.")],
+    month: Annotated[
+        str,
+        typer.Option(
+            metavar="MONTH", help="The month, e.g. 2026-10: of UTC, as bills are; with --tz of that zone."
+        ),
+    ],
     data: DataOption = None,
     by: Annotated[
         list[str] | None,
@@ -97,7 +104,14 @@ def chargeback(
             help="Also why jobs were billed otherwise than metered, in dollars by cause, and which prices would be right.",
         ),
     ] = False,
-    tz: TzOption = "",
+    tz: Annotated[
+        str,
+        typer.Option(
+            "--tz",
+            metavar="ZONE",
+            help="What was metered, without bills, in the month of this time zone, e.g. Europe/Berlin.",
+        ),
+    ] = "",
     form: Annotated[
         ChargebackFormat, typer.Option("--format", "-f", help="table, csv, json or parquet.")
     ] = ChargebackFormat.table,
@@ -106,6 +120,7 @@ def chargeback(
     ] = None,
 ) -> None:
     """Charge a month to those who caused it; the parts sum exactly to the bill and what is only metered."""
+    from streams.cli.bill_months import say_utc_month
     from streams.cli.chargeback_variance import right_prices_of, show_prices, with_variance
     from streams.cli.shown_currency import rate_of, with_currency
     from streams.costs.allocating import month_bills
@@ -118,8 +133,11 @@ def chargeback(
     if out is not None:
         must_be_new(out)
     levels = levels_of(by, _LEVELS, "team")
+    code = currency_of("--currency", currency)
     settings = settings_for(data)
-    calendar = calendar_of("--tz", tz, settings.calendar.calendar())
+    # A month is charged as its bills are, and as it is closed: by UTC, whatever calendar is the usual one.
+    usual = settings.calendar.calendar()
+    calendar = calendar_of("--tz", tz, usual) if tz else PLAIN
     hours = HourSpan(*(instant_of("--month", day, calendar) for day in days_of_month(month, calendar)))
     first, until = days_of_month(month)
     span = {"first": first, "until": until}
@@ -133,7 +151,7 @@ def chargeback(
         charged = charges(source.month(), rules) if bills is None else bills.charged
         prices = [] if bills is None else right_prices_of(store, bills, span)
         closed = closed_months(store).get(month)
-        rate = rate_of(store, currency, until) if currency else None
+        rate = rate_of(store, code, month, SystemClock().now_ms()) if code else None
     grid = _grid(levels, charged)
     if bills is not None:
         grid = with_variance(grid, bills, len(levels))
@@ -167,6 +185,8 @@ def chargeback(
             f"{month} is closed since {closed.read().closed}: this is what it would be charged now, and `trainfare statement` says what it was"
         )
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
+    if not tz:
+        say_utc_month(month, usual)
 
 
 def where_of(given: Sequence[str]) -> Where:

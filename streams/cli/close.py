@@ -11,6 +11,8 @@ import typer
 
 from schemas.counting import how_many
 from schemas.escaping import visible
+from streams.calendar import UTC_ZONE
+from streams.cli.bill_months import say_utc_month
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, usd, write_summary
 from streams.cli.reading import Reader, reader, reader_at
@@ -66,6 +68,7 @@ def close(
             _verify(store, month, form)
             return
         _say_shut_out(store, month)
+        say_utc_month(month, settings.calendar.calendar())
         if dry_run:
             _show_open(store, month, rules, form, is_forced=unreconciled)
         else:
@@ -99,12 +102,14 @@ def _show(closed: ClosedMonth, skipped: list[str], form: OutputFormat) -> None:
             "signature": closed.signature,
             "key_id": closed.key_id,
             "skipped": skipped,
+            "tz": UTC_ZONE,
         }
         sys.stdout.write(to_json(found) + "\n")
         return
     money = ("charge_usd", "adjustments_usd", "unreconciled_usd")
     summary = {
         "month": manifest["month"],
+        "tz": UTC_ZONE,
         "closed": manifest["closed"],
         **{name: usd(manifest[name]) if form is OutputFormat.table else manifest[name] for name in money},
         "rows": manifest["rows"],
@@ -128,7 +133,7 @@ def _show_open(
         "unreconciled_usd": closing.unreconciled_usd,
     }
     shown = {name: usd(value) if form is OutputFormat.table else value for name, value in totals.items()}
-    write_summary({"month": month, **shown, "rows": len(closing.rows)}, {}, form)
+    write_summary({"month": month, "tz": UTC_ZONE, **shown, "rows": len(closing.rows)}, {}, form)
     _say_skipped(closing.skipped)
     if form is OutputFormat.table:
         sys.stdout.write("nothing was closed\n")

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Final
 
 from schemas.counting import how_many
-from schemas.escaping import visible
+from streams.calendar import PLAIN
 from streams.cli.output import Grid, plain
-from streams.cli.reading import Reader
 from streams.costs import charge_sql
+from streams.costs.allocating import month_span
 from streams.costs.currency import USD, ShownRate, shown_rate
+from streams.costs.month_reader import MonthSource, records
 from streams.errors import WrongUseError
 
+_DAY: Final = timedelta(days=1)
 
-def rate_of(store: Reader, currency: str, until: str) -> ShownRate:
-    """The last rate of a currency before the day `until`, of at most a week before it.
+
+def rate_of(store: MonthSource, currency: str, month: str, now_ms: int) -> ShownRate:
+    """The last rate of a currency in a month (UTC), in one that goes on by today; it holds for a week.
 
     Raises:
-        WrongUseError: There is none.
+        WrongUseError: It is no month, or there is no rate.
     """
+    span = month_span(month)
+    first, last = date.fromisoformat(span["first"]), date.fromisoformat(span["until"]) - _DAY
+    today = PLAIN.date_of(now_ms)
+    if first <= today < last:
+        last = today
     if currency == USD:
-        return shown_rate(currency, until, 1, 1)
-    rows = store.records(charge_sql.RATE, currency=currency, until=until)
-    if not rows:
-        raise WrongUseError(
-            f"--currency {visible(currency[:20])}: no rate of the week before {until} is loaded; `trainfare fx load FILE`"
-        )
-    (row,) = rows
-    return shown_rate(currency, row["rate_day"], row["units"], row["dollars"])
+        return shown_rate(currency, last, 1, 1)
+    until = (last + _DAY).isoformat()
+    rows = records(store, charge_sql.RATE, currency=currency, until=until)
+    if rows:
+        (row,) = rows
+        return shown_rate(currency, row["rate_day"], row["units"], row["dollars"])
+    newest = records(store, charge_sql.NEWEST_RATE, currency=currency, until=until)
+    known = f"the newest before is of {newest[0]['rate_day']}" if newest else "none before is loaded"
+    raise WrongUseError(
+        f"--currency {currency}: {last} has no rate, nor has any of the six days before it ({known}); load a file that has "
+        "one: `trainfare fx load FILE`; `trainfare fx show` lists what is loaded"
+    )
 
 
 def with_currency(grid: Grid, rate: ShownRate) -> Grid:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
@@ -12,17 +14,20 @@ import typer
 
 from schemas.counting import how_many
 from schemas.escaping import visible
+from streams.cli.bill_months import say_utc_month
 from streams.cli.close import CostOption, IdleOption, ShareOption, rules_of
 from streams.cli.files import must_be_new, write_new
-from streams.cli.options import DataOption, UrlOption
+from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader_for
+from streams.clock import SystemClock
 from streams.costs.charge_sql import BillCost
+from streams.costs.request import currency_of
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from streams.costs.statement import TeamStatement
+    from streams.costs.statement import ShownCurrency, TeamStatement
 
 _JOBS_SHOWN: Final = 15
 
@@ -49,6 +54,13 @@ def statement(
     cost: CostOption = BillCost.effective,
     idle: IdleOption = Rule.NONE,
     share_unallocated: ShareOption = Rule.NONE,
+    currency: Annotated[
+        str,
+        typer.Option(
+            metavar="CODE",
+            help="Charges in this currency, too, at the last rate of the month; a pdf in it: e.g. EUR.",
+        ),
+    ] = "",
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
@@ -62,63 +74,90 @@ def statement(
     if out is not None:
         must_be_new(out)
     rules = rules_of(cost, idle, share_unallocated)
-    from streams.costs.statement import statement_of
+    code = currency_of("--currency", currency)
+    check_one_of(data, url)
+    settings = settings_for(data)
+    from streams.cli.shown_currency import rate_of
+    from streams.costs.statement import ShownCurrency, statement_of
 
-    with reader_for(data, url) as store:
+    with reader_for(data, url, settings=settings) as store:
+        shown = ShownCurrency(rate_of(store, code, month, SystemClock().now_ms()) if code else None)
         found = statement_of(store, team, month, rules)
+    say_utc_month(month, settings.calendar.calendar())
     if form is StatementFormat.pdf:
         from streams.cli.statement_pdf import written_pdf
 
         assert out is not None
-        pages = written_pdf(found)
+        pages = written_pdf(found, shown)
         write_new(out, lambda file: file.write(pages))
         sys.stdout.write(
-            f"{out}: {visible(found.title)}, {month}: {usd(found.total_usd)} USD{'' if found.closed else ', not closed'}\n"
+            f"{out}: {visible(found.title)}, {month}: {_total(found, shown)}{'' if found.closed else ', not closed'}\n"
         )
         return
-    text = _text(found, form)
+    text = _text(found, form, shown)
     if out is None:
         sys.stdout.write(text)
     else:
         write_new(out, lambda file: file.write(text.encode()))
 
 
-def _text(found: TeamStatement, form: StatementFormat) -> str:
+def _total(found: TeamStatement, shown: ShownCurrency) -> str:
+    """The total, and of another currency at which rate."""
+    said = f"{usd(found.total_usd)} USD"
+    if shown.rate is None:
+        return said
+    (amount,) = shown.amounts([found.total_usd])
+    return f"{usd(amount)} {shown.code} ({said} at {shown.rate.words()})"
+
+
+def _text(found: TeamStatement, form: StatementFormat, shown: ShownCurrency) -> str:
     if form is StatementFormat.json:
-        return to_json(found.record()) + "\n"
+        return to_json(found.record(shown)) + "\n"
     stream = io.StringIO()
     if form is StatementFormat.csv:
-        named = found.records
+        named = found.records(shown)
         write(Grid(tuple(named[0]), [tuple(row.values()) for row in named]), OutputFormat.csv, stream)
     else:
-        _write_table(found, stream)
+        _write_table(found, shown, stream)
     return stream.getvalue()
 
 
-def _write_table(found: TeamStatement, stream: TextIO) -> None:
+def _write_table(found: TeamStatement, shown: ShownCurrency, stream: TextIO) -> None:
     from streams.costs.statement import PARTS, gpu_hours
+
+    def beside(amounts_usd: Sequence[Decimal]) -> list[tuple[str, ...]]:
+        """Dollars as people read them, and the same in another currency."""
+        columns = [amounts_usd] if shown.rate is None else [amounts_usd, shown.amounts(amounts_usd)]
+        return [tuple(map(usd, each)) for each in zip(*columns, strict=True)]
 
     state = (
         f"closed {found.closed}, manifest {found.manifest_sha256}" if found.closed else "open: it may change"
     )
-    stream.write(f"{visible(found.title)}, {found.month} ({state})\n\n")
-    own = found.own
-    rows = [(title, usd(amount)) for name, title in PARTS if (amount := found.amount(name))]
-    rows += [
-        (f"Adjustment of {each.of_month}: {each.reason}", usd(each.charge_usd)) for each in found.adjustments
-    ]
-    write(Grid(("", "usd"), [*rows, ("Total", usd(found.total_usd))]), OutputFormat.table, stream)
+    stream.write(f"{visible(found.title)}, {found.month} of UTC ({state})\n\n")
+    codes: tuple[str, ...] = () if shown.rate is None else (shown.code,)
+    own, late = found.own, found.adjustments
+    parts = [(title, amount) for name, title in PARTS if (amount := found.amount(name))]
+    parts += [(f"Adjustment of {each.of_month}: {each.reason}", each.charge_usd) for each in late]
+    amounts = [*beside([amount for _, amount in parts]), *beside([found.total_usd])]
+    titles = [*(title for title, _ in parts), "Total"]
+    rows = [(title, *cells) for title, cells in zip(titles, amounts, strict=True)]
+    write(Grid(("", "usd", *codes), rows), OutputFormat.table, stream)
     if len(found.projects) > 1 or (found.projects and found.projects[0].name):
         stream.write("\n")
+        charges = beside([each.charge_usd for each in found.projects])
         groups = [
-            (each.name or "(none)", each.jobs, each.gpu_h, usd(each.charge_usd)) for each in found.projects
+            (each.name or "(none)", each.jobs, each.gpu_h, *cells)
+            for each, cells in zip(found.projects, charges, strict=True)
         ]
-        write(Grid(("project", "jobs", "gpu_h", "charge_usd"), groups), OutputFormat.table, stream)
+        write(Grid(("project", "jobs", "gpu_h", "charge_usd", *codes), groups), OutputFormat.table, stream)
     stream.write("\n")
+    charges = beside([row.charge_usd for row in own])
     jobs = [
-        (row.subject, row.key[2], row.key[3], gpu_hours([row]), usd(row.charge_usd))
-        for row in own[:_JOBS_SHOWN]
+        (row.subject, row.key[2], row.key[3], gpu_hours([row]), *cells)
+        for row, cells in zip(own[:_JOBS_SHOWN], charges[:_JOBS_SHOWN], strict=True)
     ]
-    write(Grid(("job", "project", "owner", "gpu_h", "charge_usd"), jobs), OutputFormat.table, stream)
+    write(Grid(("job", "project", "owner", "gpu_h", "charge_usd", *codes), jobs), OutputFormat.table, stream)
     if len(own) > _JOBS_SHOWN:
         stream.write(f"and {how_many(len(own) - _JOBS_SHOWN, 'more job')}: --format csv has all\n")
+    if shown.rate is not None:
+        stream.write(f"\n{shown.rate.converted(found.total_usd)} at {shown.rate.words()}\n")

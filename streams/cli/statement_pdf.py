@@ -15,7 +15,7 @@ from typing import Any, Final
 from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.costs.statement import PARTS, TeamStatement, gpu_hours, in_cents
+from streams.costs.statement import DOLLARS, PARTS, ShownCurrency, TeamStatement, gpu_hours
 from streams.errors import WrongUseError
 
 _JOBS: Final = 15
@@ -61,8 +61,8 @@ def _in_font(each: str) -> str:
     return each
 
 
-def written_pdf(found: TeamStatement) -> bytes:
-    """The statement as a PDF; the same statement gives the same bytes."""
+def written_pdf(found: TeamStatement, shown: ShownCurrency = DOLLARS) -> bytes:
+    """The statement as a PDF, in a currency; the same statement gives the same bytes."""
     from reportlab.lib.pagesizes import A4
     from reportlab.lib.units import mm
     from reportlab.platypus import SimpleDocTemplate
@@ -81,7 +81,7 @@ def written_pdf(found: TeamStatement) -> bytes:
     )
     footer = _footer(found)
     # A frame pads its content by 6 points at either side.
-    document.build(_story(found, document.width - 12), onFirstPage=footer, onLaterPages=footer)
+    document.build(_story(found, shown, document.width - 12), onFirstPage=footer, onLaterPages=footer)
     return out.getvalue()
 
 
@@ -105,7 +105,7 @@ def _footer(found: TeamStatement) -> Any:
     return draw
 
 
-def _story(found: TeamStatement, width: float) -> list[Any]:
+def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any]:
     from reportlab.platypus import KeepTogether, Spacer
 
     own, adjustments = found.own, found.adjustments
@@ -113,14 +113,15 @@ def _story(found: TeamStatement, width: float) -> list[Any]:
         _text(f"Statement of {_month_name(found.month)}", 10, _DIM),
         _text(drawn(found.title), 20, _INK, is_bold=True),
         Spacer(1, 4),
-        _text(_state(found), 9, _DIM),
+        _text(_state(found, shown), 9, _DIM),
+        *_rate(found, shown),
         Spacer(1, 10),
-        _total(found, width),
+        _total(found, shown, width),
         Spacer(1, 12),
     ]
     shared = found.amount("unallocated_usd")
     beside = (
-        {"billed_usd": f", {_money(in_cents([shared])[0])} of it shares of lines that no job used"}
+        {"billed_usd": f", {_money(shown.cents([shared])[0])} of it shares of lines that no job used"}
         if shared
         else {}
     )
@@ -133,29 +134,29 @@ def _story(found: TeamStatement, width: float) -> list[Any]:
     ]
     story += _section(
         "What it is made of",
-        ("", "USD"),
+        ("", shown.code),
         [
             (title, _money(cents))
-            for (title, _), cents in zip(rows, in_cents([amount for _, amount in rows]), strict=True)
+            for (title, _), cents in zip(rows, shown.cents([amount for _, amount in rows]), strict=True)
         ],
         (width - 90, 90),
-        total=_money(in_cents([found.total_usd])[0]),
+        total=_money(shown.cents([found.total_usd])[0]),
     )
     if adjustments:
         kept = adjustments[:_ADJUSTMENTS]
-        shown = [
-            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(in_cents([each.charge_usd])[0]))
+        listed = [
+            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(shown.cents([each.charge_usd])[0]))
             for each in kept
         ]
         if len(adjustments) > len(kept):
             rest = _sum(each.charge_usd for each in adjustments[len(kept) :])
-            shown.append(("", f"{len(adjustments) - len(kept)} more", "", _money(in_cents([rest])[0])))
+            listed.append(("", f"{len(adjustments) - len(kept)} more", "", _money(shown.cents([rest])[0])))
         story.append(
             KeepTogether(
                 _section(
                     "Adjustments: what came after a month was closed",
-                    ("Month", "Why", "Jobs", "USD"),
-                    shown,
+                    ("Month", "Why", "Jobs", shown.code),
+                    listed,
                     (60, width - 200, 50, 90),
                 )
             )
@@ -167,23 +168,26 @@ def _story(found: TeamStatement, width: float) -> list[Any]:
         ]
         story += _section(
             "By project",
-            ("Project", "Jobs", "GPU-hours", "USD", "Share"),
-            _grouped(groups, _PROJECTS, "projects"),
+            ("Project", "Jobs", "GPU-hours", shown.code, "Share"),
+            _grouped(groups, shown, _PROJECTS, "projects"),
             (width - 300, 50, 80, 90, 80),
         )
     jobs = [(drawn(row.subject, 44), drawn(row.key[3], 24), gpu_hours([row]), row.charge_usd) for row in own]
     story += _section(
-        "Largest jobs", ("Job", "Owner", "GPU-hours", "USD"), _cut_jobs(jobs), (width - 290, 120, 80, 90)
+        "Largest jobs",
+        ("Job", "Owner", "GPU-hours", shown.code),
+        _cut_jobs(jobs, shown),
+        (width - 290, 120, 80, 90),
     )
     story.append(KeepTogether([_text(each, 8, _DIM) for each in _small_print(found)]))
     return story
 
 
-def _total(found: TeamStatement, width: float) -> Any:
+def _total(found: TeamStatement, shown: ShownCurrency, width: float) -> Any:
     from reportlab.platypus import Table, TableStyle
 
     cells = [
-        ("Total (USD)", _money(in_cents([found.total_usd])[0])),
+        (f"Total ({shown.code})", _money(shown.cents([found.total_usd])[0])),
         ("Jobs", f"{len(found.own):,}"),
         ("GPU-hours", f"{gpu_hours(found.own):,.1f}"),
     ]
@@ -192,7 +196,7 @@ def _total(found: TeamStatement, width: float) -> Any:
             1,
             (
                 "Of it earlier months",
-                _money(in_cents([_sum(each.charge_usd for each in found.adjustments)])[0]),
+                _money(shown.cents([_sum(each.charge_usd for each in found.adjustments)])[0]),
             ),
         )
     table = Table(
@@ -230,7 +234,8 @@ def _section(
         colWidths=[*widths],
         repeatRows=1 if has_head else 0,
     )
-    numbers = next((at for at in range(len(head)) if head[at] in ("Jobs", "GPU-hours", "USD")), len(head))
+    # Texts come first: the title of the first number is one of these, or in a table of two columns the currency.
+    numbers = next((at for at, each in enumerate(head) if each in ("Jobs", "GPU-hours")), len(head) - 1)
     style: list[Any] = [
         ("FONT", (0, 0), (-1, -1), "Helvetica", 9),
         ("TEXTCOLOR", (0, 0), (-1, -1), _INK),
@@ -251,7 +256,7 @@ def _section(
 
 
 def _grouped(
-    groups: Sequence[tuple[str, int, Decimal, Decimal]], most: int, what: str
+    groups: Sequence[tuple[str, int, Decimal, Decimal]], shown: ShownCurrency, most: int, what: str
 ) -> list[tuple[str, ...]]:
     whole = _sum(each[3] for each in groups)
     kept = [*groups[:most]]
@@ -265,14 +270,16 @@ def _grouped(
                 _sum(each[3] for each in rest),
             )
         )
-    cents = in_cents([each[3] for each in kept])
+    cents = shown.cents([each[3] for each in kept])
     return [
         (name, f"{jobs:,}", f"{hours:,.1f}", _money(cent), f"{charge / whole:.0%}" if whole > 0 else "")
         for (name, jobs, hours, charge), cent in zip(kept, cents, strict=True)
     ]
 
 
-def _cut_jobs(jobs: Sequence[tuple[str, str, Decimal, Decimal]]) -> list[tuple[str, ...]]:
+def _cut_jobs(
+    jobs: Sequence[tuple[str, str, Decimal, Decimal]], shown: ShownCurrency
+) -> list[tuple[str, ...]]:
     kept = [*jobs[:_JOBS]]
     if len(jobs) > _JOBS:
         rest = jobs[_JOBS:]
@@ -284,19 +291,28 @@ def _cut_jobs(jobs: Sequence[tuple[str, str, Decimal, Decimal]]) -> list[tuple[s
                 _sum(each[3] for each in rest),
             )
         )
-    cents = in_cents([each[3] for each in kept])
+    cents = shown.cents([each[3] for each in kept])
     return [
         (name, owner, f"{hours:,.1f}", _money(cent))
         for (name, owner, hours, _), cent in zip(kept, cents, strict=True)
     ]
 
 
-def _state(found: TeamStatement) -> str:
+def _state(found: TeamStatement, shown: ShownCurrency) -> str:
     if found.closed:
         return f"Closed on {found.closed[:10]}. These charges do not change; what comes later is an adjustment of a later month."
     left = found.amount("only_metered_usd")
-    waiting = f" {usd(left)} USD are on no bill yet." if left else ""
+    waiting = f" {usd(shown.amounts([left])[0])} {shown.code} are on no bill yet." if left else ""
     return f"Open: the month is not closed, and these charges may change.{waiting}"
+
+
+def _rate(found: TeamStatement, shown: ShownCurrency) -> list[Any]:
+    """At which rate amounts are converted, and what is charged in dollars."""
+    if shown.rate is None:
+        return []
+    (dollars,) = DOLLARS.cents([found.total_usd])
+    said = f"Amounts are in {shown.code}, at {shown.rate.words()}. Charges are kept in dollars: {_money(dollars)} USD in all."
+    return [_text(said, 9, _DIM)]
 
 
 def _small_print(found: TeamStatement) -> list[str]:
@@ -313,7 +329,7 @@ def _small_print(found: TeamStatement) -> list[str]:
         bills.append(f"{len(found.bills) - _BILLS} more")
     said = [
         f"Charged at {_COSTS[rules.cost.value]}; {', '.join(shares)}. Amounts are rounded to cents so that each table sums: {_EXACT}.",
-        f"Bills of the month: {'; '.join(bills) if bills else 'none'}.",
+        f"The month is that of UTC, as months of bills are. Bills of the month: {'; '.join(bills) if bills else 'none'}.",
     ]
     if found.closed:
         said.append(

@@ -145,6 +145,11 @@ SELECT toString(toDate(max(day))) AS rate_day, argMax(units, day) AS units, argM
 FROM fx_rates FINAL WHERE currency = {currency:String} AND day < {until:String} AND day >= toDateTime({until:String}, 'UTC') - 604800
 HAVING count() > 0
 """
+#: The day of the last rate of a currency before a day, however old it is.
+NEWEST_RATE: Final = """
+SELECT toString(toDate(max(day))) AS rate_day FROM fx_rates FINAL
+WHERE currency = {currency:String} AND day < {until:String} HAVING count() > 0
+"""
 _LINES: Final = _filled("""
 SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.service_name), l.resource,
     if(l.tags['trainfare_node'] = '', l.tags['trainfare_job'], '') AS job,

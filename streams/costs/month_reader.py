@@ -108,8 +108,8 @@ class MonthReader:
         self.bills = self._bills()
         if self._hours != whole and (self.bills.lines or self.bills.currencies):
             raise WrongUseError(
-                f"--tz: bills of {self._month['month'][:7]} are loaded, and their months and days are those of UTC; charge it by "
-                "UTC, or what was metered alone: trainfare costs --tz"
+                f"--tz: bills of {self._month['month'][:7]} are loaded, and their months and days are those of UTC: leave out --tz, or "
+                "ask for what was metered alone: trainfare costs --tz"
             )
 
     def month(self) -> Month:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from streams.calendar import UTC_ZONE
 from streams.costs.allocating import month_span
 from streams.costs.charge_lines import JOBS, SHARED, UNUSED
 from streams.costs.charging import EXACT
@@ -22,6 +23,7 @@ from streams.costs.closing import (
     closed_rows,
     month_bills_known,
 )
+from streams.costs.currency import USD, ShownRate, add_converted
 from streams.costs.month_reader import MonthSource
 from streams.errors import WrongUseError
 
@@ -54,6 +56,28 @@ class Adjustment(NamedTuple):
     reason: str
     jobs: int
     charge_usd: Decimal
+
+
+class ShownCurrency(NamedTuple):
+    """The currency that a statement is shown in: dollars, or another at one rate."""
+
+    rate: ShownRate | None = None
+
+    @property
+    def code(self) -> str:
+        """Its code."""
+        return USD if self.rate is None else self.rate.currency
+
+    def amounts(self, amounts_usd: Sequence[Decimal]) -> list[Decimal]:
+        """Amounts in it; they sum to what their sum is converted to."""
+        return [*amounts_usd] if self.rate is None else self.rate.amounts(amounts_usd)
+
+    def cents(self, amounts_usd: Sequence[Decimal]) -> list[Decimal]:
+        """The same in cents, which sum to their rounded sum."""
+        return in_cents(self.amounts(amounts_usd))
+
+
+DOLLARS: Final = ShownCurrency()
 
 
 class TeamStatement(NamedTuple):
@@ -123,17 +147,20 @@ class TeamStatement(NamedTuple):
         ]
         return sorted(found, key=lambda each: (-each.charge_usd, each.name))
 
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """All rows by the names of their columns, in order, amounts without zeros at their ends."""
-        return [_short(row.named()) for row in sorted(self.rows)]
+    def records(self, shown: ShownCurrency = DOLLARS) -> list[dict[str, Any]]:
+        """All rows by the names of their columns, in order, amounts without zeros at their ends; the charge in a currency beside."""
+        rows = [_short(row.named()) for row in sorted(self.rows)]
+        if shown.rate is not None:
+            add_converted(rows, "charge_usd", shown.rate, "charge")
+        return rows
 
-    def record(self) -> dict[str, Any]:
-        """The statement for programs."""
+    def record(self, shown: ShownCurrency = DOLLARS) -> dict[str, Any]:
+        """The statement for programs; in another currency than dollars with what they are converted to."""
         rules = self.rules
         found = {
             "team": self.team,
             "month": self.month,
+            "tz": UTC_ZONE,
             "state": "closed" if self.closed else "open",
             "closed": self.closed or None,
             "manifest_sha256": self.manifest_sha256 or None,
@@ -160,9 +187,28 @@ class TeamStatement(NamedTuple):
                 }
                 for each in self.bills
             ],
-            "rows": self.records,
+            "rows": self.records(shown),
         }
+        if shown.rate is not None:
+            self._add_converted(found, shown.rate)
         return _short(found)
+
+    def _add_converted(self, found: dict[str, Any], rate: ShownRate) -> None:
+        """Set beside dollars what they are converted to: parts and projects sum to the month, it and adjustments to the total."""
+        month, *late = rate.amounts(
+            [self.amount("charge_usd"), *(each.charge_usd for each in self.adjustments)]
+        )
+        for each, amount in zip(found["adjustments"], late, strict=True):
+            each["charge"] = amount
+        add_converted(found["projects"], "charge_usd", rate, "charge")
+        parts = rate.amounts([self.amount(name) for name, _ in PARTS])
+        found["rate"] = rate.record()
+        found["converted"] = {
+            "total": added([month, *late]),
+            "month": month,
+            "adjustments": added(late),
+            "parts": {name.removesuffix("_usd"): part for (name, _), part in zip(PARTS, parts, strict=True)},
+        }
 
 
 def _short(record: Mapping[str, Any]) -> dict[str, Any]:

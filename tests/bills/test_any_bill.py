@@ -72,7 +72,7 @@ def test_a_charge_is_shown_in_another_currency_and_sums(tmp_path: Path) -> None:
     done = trainfare(*charge)
     assert done.code == 2
     assert (
-        "--currency JPY: no rate of the week before 2026-11-01 is loaded; `trainfare fx load FILE`"
+        "--currency JPY: 2026-10-31 has no rate, nor has any of the six days before it (none before is loaded); load a file"
         in done.one_line()
     )
     rates = tmp_path / "rates.csv"

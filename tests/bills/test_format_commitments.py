@@ -297,3 +297,28 @@ def test_the_sum_of_large_amounts_has_every_digit(store: ClickHouseStore, tmp_pa
     (found,) = loaded(store, path)
     (sums,) = found.periods.values()
     assert f"{sums.billed_usd:f}" == "999999999999999.223456789012345678"
+
+
+@pytest.mark.parametrize("written_as", ["{}", "{}T00:00:00+02:00", "{}T23:30:00-05:00", "{} 00:00:00 UTC"])
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("date,resource,usd", "{first},gpu-7,3\n{last},gpu-7,4"),
+        ("vendor,product,seats,period_start,period_end,usd", "Tracker Ltd.,Tracker,25,{first},{last},31"),
+    ],
+)
+def test_a_day_of_a_list_is_the_one_that_is_written(
+    store: ClickHouseStore, tmp_path: Path, header: str, row: str, written_as: str
+) -> None:
+    path = tmp_path / "f.csv"
+    first, last = (written_as.format(day) for day in ("2025-10-01", "2025-10-31"))
+    path.write_text(f"{header}\n{row.format(first=first, last=last)}\n", encoding="utf-8")
+    loaded(store, path)
+    days = dicts(
+        store,
+        "SELECT toString(min(charge_period_start)) AS first, toString(max(charge_period_end)) AS until, "
+        "groupUniqArray(toString(toDate(billing_period_start))) AS months FROM billed_lines",
+    )
+    assert days == [
+        {"first": "2025-10-01 00:00:00", "until": "2025-11-01 00:00:00", "months": ["2025-10-01"]}
+    ]

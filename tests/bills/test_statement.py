@@ -17,7 +17,7 @@ from streams.cli.statement import StatementFormat, _text
 from streams.cli.statement_pdf import drawn, must_have_reportlab, written_pdf
 from streams.costs.closing import ClosedRow, ClosingRules, closed_rows
 from streams.costs.month_store import OpenMonthStore
-from streams.costs.statement import TeamStatement, in_cents
+from streams.costs.statement import DOLLARS, TeamStatement, in_cents
 from streams.errors import WrongUseError
 from tests.bills.test_closing import Books, with_may
 from tests.cli.command import trainfare
@@ -79,9 +79,9 @@ def test_the_parts_of_a_statement_are_those_that_were_closed(books: Books) -> No
     assert record["state"] == "closed"
     assert record["total_usd"] == record["month_usd"] == record["parts"]["billed_usd"] == 27
     assert [(each["name"], each["charge_usd"]) for each in record["projects"]] == [("llm", 27)]
-    cells = list(csv.DictReader(io.StringIO(_text(found, StatementFormat.csv))))
+    cells = list(csv.DictReader(io.StringIO(_text(found, StatementFormat.csv, DOLLARS))))
     assert [(each["job_id"], Decimal(each["charge_usd"])) for each in cells] == [("a", Decimal(27))]
-    assert "closed 20" in _text(found, StatementFormat.table)
+    assert "closed 20" in _text(found, StatementFormat.table, DOLLARS)
     with pytest.raises(WrongUseError, match="no job of it cost anything in 2026-05"):
         books.statement("nobody", "2026-05")
 
@@ -90,7 +90,7 @@ def test_an_open_month_says_so(books: Books) -> None:
     books.used("a", "2026-05", "30")
     found = books.statement("vision", "2026-05")
     assert found.record()["state"] == "open"
-    assert "open: it may change" in _text(found, StatementFormat.table)
+    assert "open: it may change" in _text(found, StatementFormat.table, DOLLARS)
     words = words_of(written_pdf(found))
     assert "these charges may change. 30.00 USD are on no bill yet" in words
     assert "not closed: figures may change" in words
@@ -121,11 +121,11 @@ def test_a_hostile_name_is_text(name: str) -> None:
     assert drawn(name, 10)[:7] in words
     assert "\u202e" not in words
     assert "\x1b" not in words
-    for each in csv.reader(io.StringIO(_text(found, StatementFormat.csv))):
+    for each in csv.reader(io.StringIO(_text(found, StatementFormat.csv, DOLLARS))):
         for cell in each:
             assert cell[:1] not in ("=", "+", "@")
             assert not set(cell) & set("\u202e\x1b\t\n")
-    assert not set(_text(found, StatementFormat.table)) & set("\u202e\x1b\t")
+    assert not set(_text(found, StatementFormat.table, DOLLARS)) & set("\u202e\x1b\t")
 
 
 def test_a_month_of_five_thousand_jobs_is_two_pages_at_most() -> None:

@@ -44,7 +44,7 @@ def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
         start = record.month("date")
         end = next_month(start)
     else:
-        start = record.instant("date").replace(hour=0, minute=0, second=0)
+        start = record.day("date")
         end = start + timedelta(days=1)
     cost = record.cost("usd", "amount")
     issuer = record.text("provider") or record.issuer or NO_ISSUER

@@ -117,12 +117,21 @@ class BillRecord:
         Raises:
             BadValueError: It is missing, or no instant.
         """
+        return datetime.fromtimestamp(values.instant_s(self._moment(*names)), UTC)
+
+    def day(self, *names: str) -> datetime:
+        """The same as the day that it names, by the clock that it is written by: a list of an issuer's days is of these.
+
+        Raises:
+            BadValueError: It is missing, or no day.
+        """
+        return datetime.fromtimestamp(values.written_day_s(self._moment(*names)), UTC)
+
+    def _moment(self, *names: str) -> object:
         found = self.cell(*names)
         if found is None:
             raise values.BadValueError("is missing")
-        if isinstance(found, str):
-            found = _ZONE.sub("", found.strip())
-        return datetime.fromtimestamp(values.instant_s(found), UTC)
+        return _ZONE.sub("", found.strip()) if isinstance(found, str) else found
 
     def us_day(self, *names: str) -> datetime:
         """The same where `10/31/2026` is a day of the United States' form, as Azure writes it; elsewhere it might be another day.
@@ -133,7 +142,7 @@ class BillRecord:
         text = self.text(*names)
         parts = _US_DAY.fullmatch(text)
         if parts is None:
-            return self.instant(*names)
+            return self.day(*names)
         day = f"{parts[3]}-{int(parts[1]):02}-{int(parts[2]):02}"
         try:
             return datetime.fromtimestamp(values.instant_s(day), UTC)

@@ -30,8 +30,8 @@ _COLUMNS: Final = {
 
 
 def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
-    start = record.instant("period_start")
-    end = record.instant("period_end") + timedelta(days=1)  # its last day
+    start = record.day("period_start")
+    end = record.day("period_end") + timedelta(days=1)  # its last day
     if end <= start:
         raise values.BadValueError("is before period_start")
     cost = record.cost("usd", "amount")

@@ -132,7 +132,7 @@ export class Run {
 }
 
 const BILLED_COLUMNS = [
-  { title: "Month", class: "" },
+  { title: "Month (UTC)", class: "" },
   { title: "Metered", class: "num" },
   { title: "Billed", class: "num" },
   { title: "Effective", class: "num" },

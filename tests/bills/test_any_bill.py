@@ -35,7 +35,8 @@ def test_a_bill_and_rates_load_into_an_empty_directory(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert done.out == (
         f"{path}: Azure cost details (MCA), 6 lines, {total_of(BILLS):f} USD; "
-        "1 in other currencies, in dollars as far as there are rates\n"
+        "1 line in other currencies\n"
+        "  36.01 EUR are 0.00 USD; 1 line without a rate of the day, charged to nobody until `trainfare fx load FILE`\n"
     )
     (listed,) = json.loads(trainfare("bills", "list", "--data", data, "--format", "json").out)
     assert listed["format"] == "azure-mca"

@@ -36,7 +36,10 @@ YEN = ShownCurrency(RATE)
 @pytest.fixture(scope="module")
 def team() -> TeamStatement:
     rng = random.Random(11)
-    amount = lambda: f"{Decimal(rng.randrange(-(10**9), 10**12)).scaleb(-rng.randrange(0, 12)):f}"  # noqa: E731 - one line
+
+    def amount() -> str:
+        return f"{Decimal(rng.randrange(-(10**9), 10**12)).scaleb(-rng.randrange(0, 12)):f}"
+
     own = [row(f"job-{at}", amount(), project=f"p{at % 7}") for at in range(60)]
     late = [row(f"job-{at}", amount(), of_month="2026-04", reason=f"late bill {at % 3}") for at in range(20)]
     return statement(*own, *late)
@@ -85,11 +88,11 @@ def test_csv_and_table_have_the_charge_beside_dollars(team: TeamStatement) -> No
 def test_a_pdf_is_in_the_currency_and_its_tables_sum(team: TeamStatement) -> None:
     words = words_of(written_pdf(team, YEN))
     total = f"{converted(team.total_usd):,.2f}"
-    assert f"Total (JPY) {total}" in words.replace("\n", " ") or (total in words and "Total (JPY)" in words)
+    assert "Total (JPY)" in words
+    assert total in words
     said = " ".join(words.split())
     assert "Amounts are in JPY, at 163.7 JPY for 1.0837 USD of 2026-05-29." in said
     assert f"Charges are kept in dollars: {team.total_usd:,.2f} USD in all." in said
-    assert f"{team.total_usd:,.2f}" in said.split("Charges are kept")[1]
     amounts = said.split("What it is made of")[1].split("Adjustments: what came")[0]
     numbers = [Decimal(each.replace(",", "")) for each in amounts.split() if each[-1].isdigit() and "." in each]  # fmt: skip
     assert sum(numbers[:-1]) == numbers[-1] == converted(team.total_usd).quantize(Decimal("0.01"))
@@ -100,21 +103,21 @@ def test_a_pdf_is_in_the_currency_and_its_tables_sum(team: TeamStatement) -> Non
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a job of May and one of June, and rates of May."""
     data = begun(tmp_path_factory.mktemp("currency") / "meter")
-    with_store = ClickHouseStore(Embedded(data_dir=data))
+    store = ClickHouseStore(Embedded(data_dir=data))
     try:
-        with_store.insert(JOBS, rows(JOBS, {"job_id": "a", "team": "vision"}), "jobs")
+        store.insert(JOBS, rows(JOBS, {"job_id": "a", "team": "vision"}), "jobs")
         at = [instant("2026-05-03 10:00"), instant("2026-06-03 10:00")]
         hours = [{"job_id": "a", "hour": each, "gpu_cost_usd": Decimal("10.01")} for each in at]
-        with_store.insert(JOB_HOURS, rows(JOB_HOURS, *hours), "hours")
+        store.insert(JOB_HOURS, rows(JOB_HOURS, *hours), "hours")
         minutes = [{"job_id": "a", "minute": each, "node": "n", "quantity": 1, "cost_usd": Decimal("10.01")} for each in at]  # fmt: skip
-        with_store.insert(JOB_MINUTES, rows(JOB_MINUTES, *minutes), "minutes")
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, *minutes), "minutes")
         rates = [
             {"currency": "EUR", "day": instant(f"{day} 00:00"), "units": Decimal(1), "dollars": Decimal(usd)}
             for day, usd in (("2026-05-08", "1.2"), ("2026-05-29", "1.1"))
         ]
-        with_store.insert(FX_RATES, rows(FX_RATES, *rates), "rates")
+        store.insert(FX_RATES, rows(FX_RATES, *rates), "rates")
     finally:
-        with_store.close()
+        store.close()
     return data
 
 

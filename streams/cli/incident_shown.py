@@ -106,7 +106,7 @@ def _dollars(report: IncidentReport) -> Iterator[str]:
     alert = report.alert
     yield "## Dollars\n"
     figures = [
-        (name, f"${usd(alert[column])}{unit}")
+        (name, usd(alert[column]).within(f"${{}}{unit}"))
         for name, column, unit in (
             ("it burnt", "usd_per_hour", "/h"),
             ("expected", "expected_usd_per_hour", "/h"),
@@ -132,9 +132,9 @@ def _dollars(report: IncidentReport) -> Iterator[str]:
 
 
 def _job(each: JobSpend) -> tuple[str, ...]:
-    mark = " (h)" if each.is_by_hour else ""
+    words = "{} (h)" if each.is_by_hour else "{}"
     names = (code(each.job_id), code(each.owner), code(each.team), prose(each.state))
-    spent, lost = f"{usd(each.spent_usd)}{mark}", f"{usd(each.lost_usd)}{mark}"
+    spent, lost = usd(each.spent_usd).within(words), usd(each.lost_usd).within(words)
     return (*names, spent, lost, usd(each.total_usd), usd(each.total_lost_usd))
 
 

@@ -17,7 +17,7 @@ from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.job_now import are_stored, job_now, lines_of
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, to_json, usd, write
 from streams.cli.reading import Reader, reader_for
 from streams.errors import TrainfareError
 
@@ -96,9 +96,9 @@ def _marked(grid: Grid) -> Grid:
     return Grid(tuple(grid.columns[at] for at in kept), [[row[at] for at in kept] for row in rows])
 
 
-def _with_unpriced(cost: str, *, is_any: bool) -> str:
+def _with_unpriced(cost: Usd, *, is_any: bool) -> str:
     """A cost to which something without a price would be added."""
-    return f">= {cost}, part unpriced" if is_any else "unpriced"
+    return cost.within(">= {}, part unpriced") if is_any else "unpriced"
 
 
 def job(
@@ -266,9 +266,9 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid, now: dict[str,
         for name in _COMPONENTS
         if (cost := costs[f"{name}_cost_usd"]) or name in unpriced
     ]
-    total = usd(costs["cost_usd"])
+    total: str = usd(costs["cost_usd"])
     if unpriced:
-        total = _with_unpriced(total, is_any=bool(costs["cost_usd"]))
+        total = _with_unpriced(usd(costs["cost_usd"]), is_any=bool(costs["cost_usd"]))
     totals = [("total", total), ("of it lost", usd(costs["lost_cost_usd"]))]
     if not now["amounts_stored"]:
         totals = [("total", "not stored yet: the first amounts of an attempt follow within a minute")]

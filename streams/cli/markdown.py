@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from schemas.escaping import visible
+from streams.cli.output import Usd, even
 
 #: What is shown of one name or text.
 SHOWN_MAX: Final = 300
@@ -35,8 +36,10 @@ def prose(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already."""
-    lines = [columns, ["---"] * len(columns), *rows]
+    """A table of cells that are Markdown already; dollars are right-aligned, of one number of decimals in each column."""
+    shown = even(columns, rows)
+    rule = ["---:" if any(isinstance(row[at], Usd) for row in shown) else "---" for at in range(len(columns))]
+    lines = [columns, rule, *shown]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -31,6 +31,11 @@ _RUNS = frozenset("=+-@")
 #: Figures for people are rounded half up; sums of a store have up to 76 digits.
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 _LEAST_USD = Decimal("0.000000001")
+#: Decimals of a column of dollars: cents; four, to see two digits of what is small, unless beside what is large.
+_CENTS = 2
+_FINE = 4
+_SMALL_USD = Decimal("0.1")
+_LARGE_USD = 100
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
 _GAP = 2
@@ -65,15 +70,64 @@ class Grid:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def usd(value: object) -> str:
+class Usd(str):
+    """Dollars for people, as `usd` formats one amount; a table gives those of a column one number of decimals."""
+
+    __slots__ = ("amount", "words")
+    amount: Decimal
+    words: str
+
+    @classmethod
+    def of(cls, amount: Decimal, shown: str, words: str = "{}") -> Usd:
+        """An amount (USD), its figure, and the words around it."""
+        made = cls(words.format(shown))
+        made.amount, made.words = amount, words
+        return made
+
+    def within(self, words: str) -> Usd:
+        """The same amount with words around it, in which `{}` stands for the figure."""
+        return Usd.of(self.amount, str(self), words)
+
+    def to(self, decimals: int) -> Usd:
+        """The amount with so many decimals; what would be rounded to zero is less than the last of them."""
+        least = Decimal(1).scaleb(-decimals)
+        rounded = _WIDE.quantize(self.amount, least)
+        if self.amount and not rounded:
+            return Usd.of(self.amount, f"<{least:f}" if self.amount > 0 else f">-{least:f}", self.words)
+        return Usd.of(self.amount, f"{rounded:,f}", self.words)
+
+
+def usd(value: object) -> Usd:
     """Format dollars for people: cents, and more digits where cents would hide the amount; never zero for what is none."""
     amount = Decimal(str(value))
+    return Usd.of(amount, _alone(amount))
+
+
+def _alone(amount: Decimal) -> str:
     if amount == 0 or abs(amount) >= Decimal("0.01"):
         least = Decimal("0.01" if abs(amount) >= 1 or amount == 0 else "0.0001")
         return f"{_WIDE.quantize(amount, least):,f}"
     if abs(amount) < _LEAST_USD:
         return f"<{_LEAST_USD:f}" if amount > 0 else f">-{_LEAST_USD:f}"
     return f"{amount:.9f}".rstrip("0")
+
+
+def even(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """The rows with one number of decimals for the dollars of each column that has a name."""
+    lines = [list(row) for row in rows]
+    for at, name in enumerate(columns):
+        amounts = [line[at].amount for line in lines if isinstance(line[at], Usd)]
+        if name and amounts:
+            decimals = _decimals(amounts)
+            for line in lines:
+                if isinstance(line[at], Usd):
+                    line[at] = line[at].to(decimals)
+    return lines
+
+
+def _decimals(amounts: Sequence[Decimal]) -> int:
+    sizes = [abs(each) for each in amounts if each]
+    return _FINE if sizes and min(sizes) < _SMALL_USD and max(sizes) < _LARGE_USD else _CENTS
 
 
 def rounded(grid: Grid, money: Collection[str], *, is_owned: bool = False) -> Grid:
@@ -132,10 +186,12 @@ def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
         out.write(to_json(grid.records()) + "\n")
     elif form is OutputFormat.csv:
         out.write(to_csv(grid))
-    elif out.isatty():
-        _rich(grid, out)
     else:
-        out.write(_aligned(grid))
+        shown = Grid(grid.columns, even(grid.columns, grid.rows))
+        if out.isatty():
+            _rich(shown, out)
+        else:
+            out.write(_aligned(shown))
 
 
 def write_summary(summary: Mapping[str, object], labels: Mapping[str, str], form: OutputFormat) -> None:
@@ -180,8 +236,14 @@ def _would_run(text: str) -> bool:
 
 
 def _numeric(grid: Grid) -> list[bool]:
+    """Which columns are right-aligned: those of numbers alone, and those of dollars whatever else is in them."""
     return [
-        bool(grid.rows) and all(_is_number(row[at]) for row in grid.rows) for at in range(len(grid.columns))
+        bool(grid.rows)
+        and (
+            all(_is_number(row[at]) for row in grid.rows)
+            or (bool(name) and any(isinstance(row[at], Usd) for row in grid.rows))
+        )
+        for at, name in enumerate(grid.columns)
     ]
 
 

@@ -243,3 +243,39 @@ def test_dollars_for_people(value: str, shown: str) -> None:
 def test_milliseconds_only_where_there_are_some() -> None:
     assert stamp(AT) == "2026-03-01 12:00:00"
     assert stamp(AT.replace(microsecond=5_000)) == "2026-03-01 12:00:00.005"
+
+
+@pytest.mark.parametrize(
+    ("amounts", "shown"),
+    [
+        (("1234.5", "0.0042", "0", "-0.004"), ("1,234.50", "<0.01", "0.00", ">-0.01")),
+        (("12.34", "0.0042", "-0.00001", "0"), ("12.3400", "0.0042", ">-0.0001", "0.0000")),
+        (("7", "1.005"), ("7.00", "1.01")),
+        (("250", "0.05"), ("250.00", "0.05")),
+        (("25", "0.05"), ("25.0000", "0.0500")),
+        (("25", "0.126"), ("25.00", "0.13")),
+        (("0.0000042",), ("<0.0001",)),
+        (("0",), ("0.00",)),
+    ],
+)
+def test_dollars_of_a_column_have_one_number_of_decimals_and_none_is_a_zero(
+    amounts: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    out = io.StringIO()
+    write(Grid(("usd", "name"), [(usd(each), "x") for each in amounts]), OutputFormat.table, out)
+    lines = out.getvalue().splitlines()
+    assert tuple(line.split()[0] for line in lines[1:]) == shown
+    assert len({line.index(" x") for line in lines[1:]}) == 1, "aligned at the right"
+
+
+def test_dollars_stand_right_beside_what_has_no_price_and_keep_their_words() -> None:
+    out = io.StringIO()
+    rows = [("a", usd("7.5")), ("b", "unpriced"), ("c", usd("0.25").within(">= {}"))]
+    write(Grid(("job", "usd"), rows), OutputFormat.table, out)
+    assert out.getvalue().splitlines()[1:] == ["a        7.50", "b    unpriced", "c     >= 0.25"]
+
+
+def test_dollars_without_a_column_of_their_own_stay_as_they_are() -> None:
+    out = io.StringIO()
+    write(Grid(("", ""), [("total", usd("7")), ("rate", usd("0.5"))]), OutputFormat.table, out)
+    assert out.getvalue() == "total    7.00\nrate   0.5000\n"

@@ -92,4 +92,4 @@ def _cost(job: Job) -> str:
     """What a job has cost; what has no price is no zero."""
     if not is_unpriced(job):
         return usd(job.cost_usd)
-    return f">= {usd(job.cost_usd)}" if job.cost_usd else "unpriced"
+    return usd(job.cost_usd).within(">= {}") if job.cost_usd else "unpriced"

@@ -208,12 +208,12 @@ def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
 
 
 def money(value: Decimal) -> str:
-    """Format dollars for a column: cents, fewer digits for large or tiny amounts."""
+    """Format dollars for a column: cents, fewer digits where large amounts have no room for them."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:,.2f}M"
     if value >= 10_000:
         return f"{value:,.0f}"
-    return usd(value) if value == 0 or value >= Decimal("0.01") else "<0.01"
+    return str(usd(value).to(2))
 
 
 def count(gpus: Decimal) -> str:

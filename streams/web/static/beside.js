@@ -1,6 +1,6 @@
 // A job beside others: similar jobs that were completed lately, the same job at other places of the price list, and its receipt.
 
-import { amount, foreign, h, row, s, table, visible } from "./dom.js";
+import { amount, dollars, foreign, h, row, s, table, visible } from "./dom.js";
 import { count, duration, exact, money, percent, plural, price, stamp, times } from "./format.js";
 
 const PICTURE = { width: 320, height: 26, pad: 6, middle: 13 };
@@ -142,7 +142,7 @@ export class Elsewhere {
     const [best] = places;
     this.said.replaceChildren(...(cheaper ? [`Of ${plural(places.length, "place")} of the price list ${cheaper} would have been cheaper, at best by `, amount(money(-Number(best.difference_usd)), exact(best.difference_usd).replace("−", "")), ": ", foreign(named(best.different)), "."] : [`Nowhere cheaper: ${plural(places.length, "place")} of the price list compared.`]));
     const shown = this.isWhole ? places : places.slice(0, PLACES_FIRST);
-    this.table.body.replaceChildren(this.line(ran, null, ran), ...shown.map((each) => this.line(each, each.different, ran)));
+    this.table.fill([this.line(ran, null, ran), ...shown.map((each) => this.line(each, each.different, ran))]);
     this.more.hidden = shown.length === places.length;
     this.more.textContent = `Show all ${places.length} places`;
   }
@@ -150,12 +150,12 @@ export class Elsewhere {
   line(side, different, ran) {
     const prices = side.prices.filter((each) => each.component === "gpu");
     const shown = prices.map((each) => h("div", {}, each.price_usd === null ? "" : price(each.price_usd, each.per.replace(/ of (\d+) GPUs?$/, "/$1")), h("div", { class: "dim sku" }, foreign(visible(each.sku)))));
-    if (!different) return row(COLUMNS, [h("b", {}, "As it ran"), h("span", {}, shown), count(Number(side.gpu_h)), amount(money(side.cost_usd), exact(side.cost_usd)), "", ""], { class: "as-it-ran" });
-    const dollars = Number(side.difference_usd);
-    const share = Number(ran.cost_usd) > 0 ? ` (${dollars < 0 ? "−" : "+"}${percent(Math.abs(dollars) / Number(ran.cost_usd))})` : "";
-    const difference = dollars ? `${dollars > 0 ? "+" : ""}${money(side.difference_usd)}${share}` : "the same";
+    if (!different) return row(COLUMNS, [h("b", {}, "As it ran"), h("span", {}, shown), count(Number(side.gpu_h)), dollars(side.cost_usd), "", ""], { class: "as-it-ran" });
+    const more = Number(side.difference_usd);
+    const share = Number(ran.cost_usd) > 0 ? ` (${more < 0 ? "−" : "+"}${percent(Math.abs(more) / Number(ran.cost_usd))})` : "";
+    const words = (text) => (more ? `${more > 0 ? "+" : ""}${text}${share}` : "the same");
     const at = different.gpu_type && side.break_even_speed_factor !== null ? `${Number(side.break_even_speed_factor)}× the time` : "";
-    return row(COLUMNS, [foreign(named(different)), h("span", {}, shown), count(Number(side.gpu_h)), amount(money(side.cost_usd), exact(side.cost_usd)), amount(difference, exact(side.difference_usd), { class: "money", "data-cheaper": dollars < 0 ? "yes" : null }), at]);
+    return row(COLUMNS, [foreign(named(different)), h("span", {}, shown), count(Number(side.gpu_h)), dollars(side.cost_usd), dollars(side.difference_usd, { words, "data-cheaper": more < 0 ? "yes" : null }), at]);
   }
 
   /** What the table rests on. */

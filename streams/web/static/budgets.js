@@ -1,7 +1,7 @@
 // The budgets: used share, spent of limit, when it is used up, what was done because of it; and a dialog that sets one.
 
-import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
-import { count, day, exact, hour, instant, money, near, percent, plural } from "./format.js";
+import { byId, dollars, foreign, h, mark, reconcile, say, visible } from "./dom.js";
+import { count, day, hour, instant, money, near, percent, plural } from "./format.js";
 import { tell } from "./acts.js";
 import { ask } from "./ask.js";
 import { get } from "./feed.js";
@@ -154,7 +154,7 @@ export function aboutOf({ subject, job_count: jobs }) {
 
 export function spent({ usd, gpu_hours, wall_clock_hours }) {
   const parts = [];
-  if (usd) parts.push(h("span", { title: `${exact(usd.used)} of ${exact(usd.limit)}` }, `${money(usd.used)} of ${money(usd.limit)}`));
+  if (usd) parts.push(h("span", {}, dollars(usd.used), " of ", dollars(usd.limit)));
   if (gpu_hours) parts.push(`${count(gpu_hours.used)} of ${count(gpu_hours.limit)} GPU-hours`);
   if (wall_clock_hours) parts.push(`${count(wall_clock_hours.used)} of ${count(wall_clock_hours.limit)} h of run time`);
   return parts.flatMap((part, at) => (at ? [" · ", part] : [part]));

@@ -1,6 +1,6 @@
 // Where a job's money went: by component as bars, by attempt and by job of its run as tables.
 
-import { amount, foreign, h, reconcile, row, say, table } from "./dom.js";
+import { dollars, foreign, h, reconcile, row, say, table } from "./dom.js";
 import { count, duration, exact, instant, money, near, percent } from "./format.js";
 import { jobHash } from "./jobs.js";
 import { COMPONENT_NAMES, COMPONENTS } from "./words.js";
@@ -82,11 +82,11 @@ export class Attempts {
         each.started_ms === null ? "–" : duration(until - each.started_ms),
         count(each.gpu_count),
         where || "–",
-        amount(money(each.cost_usd), exact(each.cost_usd)),
-        lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
+        dollars(each.cost_usd),
+        lost > 0 ? dollars(each.lost_cost_usd, { class: "money lost" }) : "–",
       ]);
     });
-    this.table.body.replaceChildren(...rows);
+    this.table.fill(rows);
   }
 }
 
@@ -123,11 +123,11 @@ export class Run {
         h("span", { class: "state", "data-state": each.state }, each.state),
         h("time", { title: instant(each.began_ms) }, near(each.began_ms, now)),
         each.ended_ms ? h("time", { title: instant(each.ended_ms) }, near(each.ended_ms, now)) : "goes on",
-        amount(money(each.cost_usd), exact(each.cost_usd)),
-        lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
+        dollars(each.cost_usd),
+        lost > 0 ? dollars(each.lost_cost_usd, { class: "money lost" }) : "–",
       ]);
     });
-    this.table.body.replaceChildren(...rows);
+    this.table.fill(rows);
   }
 }
 
@@ -158,9 +158,9 @@ export class Billed {
     this.said.textContent = waiting.length ? `Provisional: ${money(left)} of it is on no bill yet.` : "Reconciled: bills cover all that a provider charges for.";
     const rows = billed.map((each) => {
       const causes = Object.entries(each.causes).sort(([, a], [, b]) => Math.abs(Number(b)) - Math.abs(Number(a)));
-      const figures = ["metered_usd", "billed_usd", "effective_usd", "variance_usd"].map((name) => amount(money(each[name]), exact(each[name])));
+      const figures = ["metered_usd", "billed_usd", "effective_usd", "variance_usd"].map((name) => dollars(each[name]));
       return row(BILLED_COLUMNS, [each.month.slice(0, 7), ...figures, causes.map(([cause, usd]) => `${cause.replaceAll("_", " ")} ${money(usd)}`).join(", ") || "–"]);
     });
-    this.table.body.replaceChildren(...rows);
+    this.table.fill(rows);
   }
 }

@@ -1,5 +1,7 @@
 // Elements made from values. Text goes in as text: nothing here (or anywhere on the page) parses a string as HTML.
 
+import { decimals, exact, money } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, properties, children) {
@@ -78,7 +80,7 @@ export function reconcile(parent, items, keyOf, create, update) {
   if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true });
 }
 
-/** A table whose roles hold when CSS lays it out as cards on a phone. */
+/** A table whose roles hold when CSS lays it out as cards on a phone. `fill` puts its rows in, with dollars that compare by eye. */
 export function table(columns, { caption, labels = "" } = {}) {
   const head = h(
     "tr",
@@ -93,7 +95,11 @@ export function table(columns, { caption, labels = "" } = {}) {
     h("thead", { role: "rowgroup" }, head),
     body,
   );
-  return { element, body, head };
+  const fill = (rows) => {
+    body.replaceChildren(...rows);
+    even(element);
+  };
+  return { element, body, head, fill };
 }
 
 /** One row of such a table: each cell carries its column's title for the card. */
@@ -107,7 +113,41 @@ export function row(columns, cells, properties = {}) {
   );
 }
 
-/** Dollars with the exact figure in the tooltip. */
+/** Let an element say dollars, with words around them and the exact figure in the tooltip. */
+export function charge(element, value, { words = (text) => text, tip = exact(value) } = {}) {
+  const places = element.dollars?.places ?? null;
+  element.dollars = { value, words, places };
+  say(element, words(money(value, places)), tip);
+  return element;
+}
+
+/** Dollars of a cell; "–" of none. */
+export function dollars(value, { words, tip, ...properties } = {}) {
+  return value === null || value === undefined ? "–" : charge(h("span", { class: "money", ...properties }), value, { words, tip });
+}
+
+/** One number of decimals for the dollars of each column of a table; the second ones of cells are a column of their own. */
+export function even({ rows }) {
+  const columns = new Map();
+  for (const { cells } of rows) {
+    for (const [at, cell] of [...cells].entries()) {
+      for (const [place, each] of [...cell.querySelectorAll("*")].filter((each) => each.dollars).entries()) {
+        const key = `${at} ${place}`;
+        if (!columns.has(key)) columns.set(key, []);
+        columns.get(key).push(each);
+      }
+    }
+  }
+  for (const column of columns.values()) {
+    const places = decimals(column.map((each) => each.dollars.value));
+    for (const each of column) {
+      each.dollars.places = places;
+      say(each, each.dollars.words(money(each.dollars.value, places)));
+    }
+  }
+}
+
+/** A text about dollars with the exact figure in the tooltip. */
 export function amount(text, exactText, properties = {}) {
   return h("span", { class: "money", title: exactText, ...properties }, text);
 }

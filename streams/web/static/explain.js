@@ -1,6 +1,6 @@
 // Why a job costs what it costs: its intervals by what was priced and how, the dearest first. Sums are exact, in nano-dollars.
 
-import { amount, foreign, h, row, table } from "./dom.js";
+import { charge, dollars, foreign, h, row, table } from "./dom.js";
 import { decimal, duration, exact, hour, instant, money, nano, near, plural, price, quantity } from "./format.js";
 import { address } from "./route.js";
 import { COMPONENT_NAMES } from "./words.js";
@@ -101,7 +101,7 @@ export class Explain {
       h("span", { class: "dim" }, ` read at ${hour(this.readMs)}`),
       sum === nano(total) ? "" : `; the lines add up to ${exact(decimal(sum))}: rows were restated in between`,
     );
-    this.table.body.replaceChildren(...kinds.flatMap((kind) => this.rows(kind)));
+    this.table.fill(kinds.flatMap((kind) => this.rows(kind)));
     this.table.element.hidden = !kinds.length;
   }
 
@@ -123,7 +123,7 @@ export class Explain {
     const opened = this.open.has(line.key);
     const name = [h("b", {}, COMPONENT_NAMES[line.component] ?? line.component), ` ${[line.phase, `attempt ${line.attempt}`].filter(Boolean).join(", ")}`];
     const toggle = steps > 1 ? h("button", { type: "button", class: "plain", "aria-expanded": String(opened), "data-kind": line.key, "data-does": "open" }, `${opened ? "▾" : "▸"} ${plural(steps, "interval")}`) : "";
-    const lost = line.lost > 0n ? h("div", { class: "lost", title: exact(decimal(line.lost)) }, `${money(decimal(line.lost))} lost`) : "";
+    const lost = line.lost > 0n ? charge(h("div", { class: "lost" }), decimal(line.lost), { words: (text) => `${text} lost` }) : "";
     const priced = h("span", {}, price(line.price_usd, line.per), h("div", { class: "dim sku" }, foreign(line.sku)));
     const now = this.readMs;
     return row(
@@ -134,7 +134,7 @@ export class Explain {
         h("span", {}, h("time", { title: instant(line.to_ms) }, near(line.to_ms, now)), h("div", { class: "dim" }, duration(line.to_ms - line.from_ms))),
         h("span", { title: `${line.quantity.toLocaleString("en-US")} ${line.unit}` }, quantity(line.quantity, line.unit)),
         steps ? (line.sku ? priced : h("span", { class: "lost" }, "no price")) : "",
-        h("span", {}, amount(money(decimal(line.cost)), exact(decimal(line.cost))), lost),
+        h("span", {}, dollars(decimal(line.cost)), lost),
         steps ? h("span", { class: "why" }, line.rule) : "",
       ],
       { class: steps ? null : "step" },

@@ -3,8 +3,13 @@
 import { READABLE_UNITS } from "./rules.js";
 
 const NANO = 9;
+/** Less than half a nano-dollar is none. */
+const NOTHING = 5e-10;
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const fixed = (digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const cents = fixed(2);
+const fourDigits = fixed(4);
+const placed = (places) => ({ 0: whole, 2: cents, 4: fourDigits })[places];
 const upTo = (digits) => new Intl.NumberFormat("en-US", { maximumFractionDigits: digits });
 const oneDigit = upTo(1);
 const twoDigits = upTo(2);
@@ -24,17 +29,37 @@ export function decimal(units) {
   return `${units < 0n ? "-" : ""}${digits.slice(0, -NANO)}.${digits.slice(-NANO)}`;
 }
 
-/** Dollars with the digits that matter: cents, no cents from 100,000 on, two digits of what is below a cent. */
-export function money(value) {
+const WHOLE_FROM = 99_999.995;
+const CENTS_FROM = 0.005;
+
+/**
+ * Dollars with the digits that matter: cents, no cents from 100,000 on, two digits of what is below a cent. With `places`
+ * so many decimals, as all of its column have: what would be rounded to zero is less than the last of them.
+ */
+export function money(value, places = null) {
   if (value === null || value === undefined || value === "") return "–";
   const dollars = Number(value);
   if (!Number.isFinite(dollars)) return "–";
   const size = Math.abs(dollars);
   const sign = dollars < 0 ? "−" : "";
-  if (size >= 99_999.995) return `${sign}$${whole.format(size)}`;
-  if (size === 0 || size >= 0.005) return `${sign}$${cents.format(size)}`;
-  if (size < 5e-10) return "$0.00";
+  if (places !== null && size >= NOTHING) {
+    const least = 10 ** -places;
+    if (size < least / 2) return `${dollars < 0 ? ">" : "<"} ${sign}$${least.toFixed(places)}`;
+    return `${sign}$${placed(places).format(size)}`;
+  }
+  if (size < NOTHING) return `$${placed(places ?? 2).format(0)}`;
+  if (size >= WHOLE_FROM) return `${sign}$${whole.format(size)}`;
+  if (size >= CENTS_FROM) return `${sign}$${cents.format(size)}`;
   return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
+}
+
+/** How many decimals a column of dollars has: those that its smallest needs, four at most; cents beside $100 or more. */
+export function decimals(values) {
+  const sizes = values.map((each) => Math.abs(Number(each))).filter((size) => size >= NOTHING);
+  if (!sizes.length) return 2;
+  const least = Math.min(...sizes);
+  if (least >= WHOLE_FROM) return 0;
+  return least >= CENTS_FROM || Math.max(...sizes) >= 100 ? 2 : 4;
 }
 
 /** Dollars to edit: cents, and all digits of what cents would hide. */
@@ -43,10 +68,10 @@ export function editable(usd) {
   return dollars === 0 || dollars >= 0.1 ? dollars.toFixed(2) : dollars.toFixed(NANO).replace(/0+$/, "");
 }
 
-/** A job's cost: never a zero for what has no price. */
-export function jobCost(value, job) {
-  if (!(job?.unpriced_gpu_h > 0 || job?.unpriced_compute_h > 0)) return money(value);
-  return Number(value) > 0 ? `≥ ${money(value)}` : "unpriced";
+/** A job's cost, of which `text` is the amount: never a zero for what has no price. */
+export function jobCost(value, job, text = money(value)) {
+  if (!(job?.unpriced_gpu_h > 0 || job?.unpriced_compute_h > 0)) return text;
+  return Number(value) > 0 ? `≥ ${text}` : "unpriced";
 }
 
 /** Dollars of a forecast: no cents where they would only pretend. */

@@ -1,6 +1,6 @@
 // The jobs table: one row a job, sorted and filtered, its cost ticking. A row keeps its element for as long as it shows.
 
-import { byId, foreign, h, mark, reconcile, say, unseen } from "./dom.js";
+import { byId, charge, even, foreign, h, mark, reconcile, say, unseen } from "./dom.js";
 import { count, exact, jobCost, money, percent, plural, times } from "./format.js";
 import { Ticking } from "./meter.js";
 import { sparkline } from "./spark.js";
@@ -173,6 +173,7 @@ export class Jobs {
 
   tick() {
     for (const row of this.rows.values()) if (row.element.isConnected) row.tick();
+    even(this.table);
   }
 
   clicked(event) {
@@ -249,14 +250,16 @@ class Row {
     const unsaid = job.state === "metered" && !job.gpu_count;
     say(this.gpus, unsaid ? "–" : count(job.gpu_count), unsaid ? "no event says how many; by samples alone" : "");
     say(this.kind, job.gpu_type || "");
-    say(this.burn, money(job.usd_per_hour_now), exact(job.usd_per_hour_now));
-    say(this.expected, LIVE.has(job.state) && Number(job.expected_usd_per_hour) > 0 ? `of ${money(job.expected_usd_per_hour)}` : "", exact(job.expected_usd_per_hour));
+    charge(this.burn, job.usd_per_hour_now);
+    const isExpected = LIVE.has(job.state) && Number(job.expected_usd_per_hour) > 0;
+    charge(this.expected, isExpected ? job.expected_usd_per_hour : null, { words: (text) => (isExpected ? `of ${text}` : "") });
     const rated = job.ratio !== null && job.ratio !== undefined && sign;
     say(this.pill, rated ? `${sign} ${times(job.ratio)}` : "–", `${words}: ${money(job.usd_per_hour_now)}/h, expected ${money(job.expected_usd_per_hour)}/h`);
     say(this.pillWords, `, ${words}`);
     this.spark.svg.toggleAttribute("hidden", Boolean(job.sweep));
     if (!job.sweep) this.spark.draw(job.sparkline, band);
-    say(this.lost, Number(job.lost_cost_usd) >= 0.005 ? `${money(job.lost_cost_usd)} lost` : "", exact(job.lost_cost_usd));
+    const isLost = Number(job.lost_cost_usd) >= 0.005;
+    charge(this.lost, isLost ? job.lost_cost_usd : null, { words: (text) => (isLost ? `${text} lost` : "") });
     const low = job.productive_ratio !== null && job.productive_ratio < 0.2;
     say(this.use, low ? `▽ ${percent(job.productive_ratio)}` : percent(job.productive_ratio), low ? "its GPUs hardly work" : "");
     mark(this.use, "data-low", low ? "" : null);
@@ -282,6 +285,7 @@ class Row {
   tick() {
     const gpuHours = this.job?.unpriced_gpu_h;
     const part = gpuHours > 0 ? `${count(gpuHours)} GPU-hours have no price; ` : this.job?.unpriced_compute_h > 0 ? "time without GPUs or energy has no price; " : "";
-    say(this.cost, jobCost(this.ticking.value, this.job), part + exact(this.job?.cost_usd));
+    const value = this.ticking.value;
+    charge(this.cost, value, { words: (text) => jobCost(value, this.job, text), tip: part + exact(this.job?.cost_usd) });
   }
 }

@@ -1,6 +1,6 @@
 // A list that the page holds as a whole: searched, filtered, sorted and shown fifty rows at a time. All of its state is in the address.
 
-import { h, mark, reconcile, say, table, row } from "./dom.js";
+import { even, h, mark, reconcile, say, table, row } from "./dom.js";
 import { go } from "./route.js";
 import { plural } from "./format.js";
 
@@ -68,6 +68,7 @@ export class Listing {
     offer(this.order, columns.filter((each) => each.sort).map((each) => [each.sort, each.title]), found.column.sort);
     if (!this.typing && this.search.value.trim() !== (state.get("q") ?? "")) this.search.value = state.get("q") ?? "";
     reconcile(this.table.body, found.shown, keyOf, () => h("tr", { role: "row" }), (element, each) => renew(element, row(columns, cells(each))));
+    even(this.table.element);
     say(this.count, found.matched < rows.length ? `${whole(found.matched)} of ${plural(rows.length, this.noun)}` : plural(rows.length, this.noun));
     this.scroller.hidden = found.matched === 0;
     this.empty.hidden = found.matched > 0;

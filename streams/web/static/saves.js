@@ -1,7 +1,7 @@
 // What a failure of a job would lose, and where it runs: its checkpoints, and its nodes.
 
-import { amount, foreign, h, row, table, visible } from "./dom.js";
-import { count, duration, exact, money, near } from "./format.js";
+import { dollars, foreign, h, row, table, visible } from "./dom.js";
+import { count, duration, money, near } from "./format.js";
 import { LIVE } from "./words.js";
 
 function median(values) {
@@ -61,7 +61,7 @@ export class Nodes {
     this.element.hidden = !nodes?.total;
     if (this.element.hidden) return;
     const now = this.meter.timeMs;
-    this.table.body.replaceChildren(...nodes.shown.map((each) => row(COLUMNS, [foreign(visible(each.node)), count(each.gpu_h), amount(money(each.usd), exact(each.usd)), near(each.from_ms, now), near(each.to_ms, now), each.gpus?.length ? foreign(visible(each.gpus.join(" "))) : "–"])));
+    this.table.fill(nodes.shown.map((each) => row(COLUMNS, [foreign(visible(each.node)), count(each.gpu_h), dollars(each.usd), near(each.from_ms, now), near(each.to_ms, now), each.gpus?.length ? foreign(visible(each.gpus.join(" "))) : "–"])));
     const left = nodes.total - nodes.shown.length;
     this.more.textContent = left > 0 ? `and ${count(left)} nodes with less GPU time` : "";
   }

@@ -1,7 +1,7 @@
 // What the list of alerts and the view of one have in common: the badge, the subject, what became of the message, the members.
 
-import { amount, foreign, h, visible } from "../dom.js";
-import { exact, money, near, plural } from "../format.js";
+import { charge, foreign, h, visible } from "../dom.js";
+import { money, near, plural } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { jobHash } from "../jobs.js";
 import { IS_FLAG } from "../rules.js";
@@ -39,7 +39,7 @@ export function membersOf(found, alert, whole, now) {
       { "data-severity": each.severity, "data-status": each.status },
       h("span", { class: "member-about" }, subjectOf(each)),
       h("a", { href: alertHash(each.alert_id) }, ruleName(each.rule)),
-      amount(`${money(each.usd_per_hour)}/h`, exact(each.usd_per_hour)),
+      charge(h("span", { class: "money" }), each.usd_per_hour, { words: (text) => `${text}/h` }),
       h("span", { class: "dim" }, `${each.status === "firing" ? "firing since" : "resolved, fired"} ${near(each.started_ms, now)}`),
     ),
   );

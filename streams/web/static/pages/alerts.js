@@ -1,6 +1,6 @@
 // The history of alerts: filters and pages in the address, an incident as one row with its jobs inside; one alert by #/alerts/ID.
 
-import { amount, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
+import { dollars, even, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
 import { day, duration, exact, instant, money, near, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { get } from "../feed.js";
@@ -216,6 +216,7 @@ export class Page {
     say(this.count, alerts.length < count ? `${alerts.length} of ${what}${this.state.has("before") ? ", an older page" : ", the newest"}` : what);
     const rows = alerts.flatMap((alert) => (this.unfolded === alert.alert_id && alert.members ? [{ alert }, { alert, inside: true }] : [{ alert }]));
     reconcile(this.table.body, rows, ({ alert, inside }) => `${alert.alert_id}${inside ? " inside" : ""}`, () => h("tr", { role: "row" }), (element, item) => (item.inside ? this.inside(element, item.alert) : this.update(element, item.alert)));
+    even(this.table.element);
     this.table.element.hidden = !alerts.length;
     this.empty.hidden = alerts.length > 0;
     if (!alerts.length) this.empty.replaceChildren(...this.nothing());
@@ -260,7 +261,7 @@ export class Page {
       h("div", { class: "what" }, h("p", { class: "top" }, badgeOf(alert), h("a", { href: alertHash(alert.alert_id), class: "rule" }, ruleName(alert.rule))), h("p", { class: "sentence" }, foreign(visible(alert.summary))), this.fold(alert, expanded)),
       subjectOf(alert),
       h("span", {}, foreign(visible(alert.owner || "no owner")), alert.team ? h("span", { class: "dim" }, " ", foreign(visible(alert.team))) : null),
-      Number(alert.usd_per_hour) > 0 ? amount(money(alert.usd_per_hour), exact(alert.usd_per_hour)) : "–",
+      Number(alert.usd_per_hour) > 0 ? dollars(alert.usd_per_hour) : "–",
       toldOf(alert),
     ];
     // The focus stays in the row that is drawn anew.

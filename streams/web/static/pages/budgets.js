@@ -1,6 +1,6 @@
 // Budgets: each with what is used of it, and one with its spend over the period, its levels, dearest jobs, actions and override.
 
-import { amount, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
+import { amount, dollars, even, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
 import { axisMoney, day, decimal, exact, instant, money, nano, near, percent, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { aboutOf, Budgets, forecastOf, PER, spent } from "../budgets.js";
@@ -157,6 +157,7 @@ export class Page {
     this.empty.hidden = budgets.length > 0;
     if (!budgets.length) this.empty.replaceChildren(h("p", { class: "lead" }, "No budget yet."), h("p", {}, mayAct ? "Set one by the button above, or publish a record (docs/budgets.md)." : "Publish a record of the kind budget (docs/budgets.md), or name one in a job’s events."));
     reconcile(this.table.body, budgets, (each) => JSON.stringify([each.budget, each.subject ?? null]), () => h("tr", { role: "row" }), (element, budget) => this.update(element, budget));
+    even(this.table.element);
   }
 
   update(element, budget) {
@@ -266,7 +267,8 @@ export class Page {
       { title: "In all", class: "num" },
     ];
     const grid = table(columns, { caption: "Spent in each step of the period", labels: "spend-table" });
-    for (const each of steps) grid.body.append(row(columns, [found.step_ms === HOUR_MS ? near(each.at, this.now) : day(each.at, false), amount(money(each.usd), exact(each.usd)), amount(money(each.sum), exact(each.sum))]));
+    for (const each of steps) grid.body.append(row(columns, [found.step_ms === HOUR_MS ? near(each.at, this.now) : day(each.at, false), dollars(each.usd), dollars(each.sum)]));
+    even(grid.element);
     const words = found.budget.used.usd ? "" : " The budget limits no dollars.";
     return [h("p", { class: "sub" }, "The ledger’s sum up to the minute that was judged last: ", amount(money(steps.at(-1).sum), exact(steps.at(-1).sum)), `.${words}`), h("details", {}, h("summary", {}, "The same as a table"), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Spent" }, grid.element))];
   }
@@ -287,8 +289,9 @@ export class Page {
     const grid = table(JOBS, { caption: "Jobs that cost most in the period", labels: "dearest" });
     for (const each of jobs) {
       const part = all > 0n ? Number(((nano(each.usd) ?? 0n) * 100_000n) / all) / 100_000 : null;
-      grid.body.append(row(JOBS, [h("a", { href: jobHash(each.job_id) }, foreign(visible(each.job_id))), foreign(visible(each.owner || "no owner")), each.state, amount(money(each.usd), exact(each.usd)), percent(part)]));
+      grid.body.append(row(JOBS, [h("a", { href: jobHash(each.job_id) }, foreign(visible(each.job_id))), foreign(visible(each.owner || "no owner")), each.state, dollars(each.usd), percent(part)]));
     }
+    even(grid.element);
     return [h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Dearest jobs" }, grid.element), left ? h("p", { class: "sub" }, `${plural(left, "more job")} cost less.`) : null];
   }
 

@@ -1,7 +1,7 @@
 // What was bought for a time: its cost by month, what of it nobody used, and whose that is. Hidden where nothing was bought.
 
-import { amount, foreign, h, row, say, table, visible } from "../dom.js";
-import { exact, money, percent } from "../format.js";
+import { dollars, foreign, h, row, say, table, visible } from "../dom.js";
+import { percent } from "../format.js";
 import { get } from "../feed.js";
 
 const COLUMNS = [
@@ -21,7 +21,6 @@ const SHOWN = 24;
 
 const share = (ratio) => (ratio === null ? "–" : percent(ratio));
 const month = (each) => String(each.period_start).slice(0, 7);
-const dollars = (value) => amount(money(value), exact(value));
 
 export class Commitments {
   constructor() {
@@ -45,9 +44,9 @@ export class Commitments {
     const newest = [...rows].reverse().sort((one, other) => (month(one) < month(other) ? 1 : month(one) > month(other) ? -1 : Number(other.unused_usd) - Number(one.unused_usd)));
     say(this.said, `Reservations, savings plans, committed use and owned machines, by month (UTC); the newest first${isCut || newest.length > SHOWN ? `, ${SHOWN} shown: trainfare commitments show has all` : ""}.`);
     const made = table(COLUMNS, { caption: "Commitments by month" });
-    made.body.append(...newest.slice(0, SHOWN).map((each) => row(COLUMNS, [month(each), foreign(visible(each.commitment_id)), each.team ? foreign(visible(each.team)) : h("span", { class: "dim" }, "unallocated"), dollars(each.cost_usd), dollars(each.unused_usd), share(each.utilization_ratio)])));
+    made.fill(newest.slice(0, SHOWN).map((each) => row(COLUMNS, [month(each), foreign(visible(each.commitment_id)), each.team ? foreign(visible(each.team)) : h("span", { class: "dim" }, "unallocated"), dollars(each.cost_usd), dollars(each.unused_usd), share(each.utilization_ratio)])));
     const covered = table(COVERED, { caption: "How much of the use commitments cover" });
-    covered.body.append(...[...coverage].reverse().slice(0, SHOWN).map((each) => row(COVERED, [month(each), share(each.gpu_coverage_ratio), share(each.list_coverage_ratio)])));
+    covered.fill([...coverage].reverse().slice(0, SHOWN).map((each) => row(COVERED, [month(each), share(each.gpu_coverage_ratio), share(each.list_coverage_ratio)])));
     const part = (element, label) => h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, element);
     this.body.replaceChildren(part(made.element, "Commitments by month"), part(covered.element, "How much of the use commitments cover"));
   }

@@ -1,6 +1,6 @@
 // Experiments: what each costs; of one, its trials by dollars against quality, and those that a cheaper, better trial has overtaken.
 
-import { amount, foreign, h, s, say, visible } from "../dom.js";
+import { dollars, foreign, h, s, say, visible } from "../dom.js";
 import { axisMoney, count, decimal, duration, exact, money, nano, near, plural } from "../format.js";
 import { get } from "../feed.js";
 import { address, go } from "../route.js";
@@ -166,10 +166,10 @@ export class Page {
         count(each.trials_completed),
         count(each.trials_failed),
         count(each.trials_cancelled),
-        amount(money(each.usd_per_hour_now), exact(each.usd_per_hour_now)),
-        amount(money(each.cost_usd), exact(each.cost_usd)),
-        amount(money(each.lost_cost_usd), exact(each.lost_cost_usd)),
-        each.trials_completed ? money(perCompleted(each)) : "–",
+        dollars(each.usd_per_hour_now),
+        dollars(each.cost_usd),
+        dollars(each.lost_cost_usd),
+        each.trials_completed ? dollars(perCompleted(each)) : "–",
         near(each.began_ms, now),
       ],
     });
@@ -302,9 +302,9 @@ export class Page {
         h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))),
         h("span", { class: "state", "data-state": trial.state }, trial.state),
         ...measures.map(() => (quality in trial.quality ? figure(trial.quality[quality]) : "–")),
-        amount(trial.unpriced_gpu_h > 0 ? `≥ ${money(trial.cost_usd)}` : money(trial.cost_usd), exact(trial.cost_usd)),
-        amount(money(trial.lost_cost_usd), exact(trial.lost_cost_usd)),
-        isLive(trial) ? amount(money(trial.usd_per_hour_now), exact(trial.usd_per_hour_now)) : "–",
+        dollars(trial.cost_usd, { words: (text) => (trial.unpriced_gpu_h > 0 ? `≥ ${text}` : text) }),
+        dollars(trial.lost_cost_usd),
+        isLive(trial) ? dollars(trial.usd_per_hour_now) : "–",
         count(trial.gpu_h),
         duration(trial.wall_clock_h * 3_600_000),
         foreign(visible(Object.entries(trial.progress).map(([name, value]) => `${name} ${count(value)}`).join(", ") || "–")),

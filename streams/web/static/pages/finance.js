@@ -1,8 +1,8 @@
 // What finance asks each month: what the month will cost, who answers for cost, what could be saved, commitments, carbon. Its state is in the address.
 
-import { amount, foreign, h, row, say, table, visible } from "../dom.js";
+import { dollars, foreign, h, row, say, table, visible } from "../dom.js";
 import { get } from "../feed.js";
-import { count, exact, money, percent, plural, roughly } from "../format.js";
+import { count, money, percent, plural, roughly } from "../format.js";
 import { address, go } from "../route.js";
 import { Commitments } from "./commitments.js";
 import { hoursOf } from "./idle.js";
@@ -18,7 +18,6 @@ const USUAL = { range: "month", per: "month", by: "team", carbon: "region" };
 const SHOWN = 50;
 
 const named = (value, none) => (value ? foreign(visible(String(value))) : h("span", { class: "dim" }, none));
-const dollars = (value) => (value === null ? "–" : amount(money(value), exact(value)));
 const columnsOf = (...titles) => titles.map(([title, name = "num"]) => ({ title, class: name }));
 const begins = (each) => String(each.period_start ?? "all").slice(0, 10);
 
@@ -101,7 +100,7 @@ export class Page {
     const columns = columnsOf([LEVELS[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Spent"], ...(plans ? [["Planned"]] : []), ["Forecast"], ["Low (80 %)"], ["High (80 %)"], ["Budgets", "wide"]);
     const cells = (name, each) => [name, dollars(each.spent_usd), ...(plans ? [dollars(each.planned_usd)] : []), dollars(each.forecast_usd), dollars(each.low_usd), dollars(each.high_usd), each.budgets.length ? each.budgets.map((one) => h("span", { class: "finance-budget" }, foreign(visible(one.budget)), ` ${money(one.limit_usd)}: ${HOLDS[one.holds] ?? "not known"} `)) : "–"];
     const made = table(columns, { caption: "Forecast of the month" });
-    made.body.append(...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, found.partial ? foreign(`All of ${visible(found.partial)}`) : "All"), total), { class: "sum" }));
+    made.fill([...rows.slice(0, SHOWN).map((each) => row(columns, cells(named(each[by], `no ${LEVELS[by]}`), each))), row(columns, cells(h("b", {}, found.partial ? foreign(`All of ${visible(found.partial)}`) : "All"), total), { class: "sum" })]);
     return [h("p", {}, said), scroller("forecast", made.element), leftOut(found.left_out + Math.max(rows.length - SHOWN, 0), "forecast")];
   }
 
@@ -109,10 +108,10 @@ export class Page {
     if (!rows.length) return [h("p", { class: "empty" }, "Nothing cost anything in this time.")];
     const columns = columnsOf(["From", "fix"], ["Cost"], ...Object.values(NAMES).map((name) => [`With ${name}`]));
     const made = table(columns, { caption: "Share of cost with a name" });
-    made.body.append(...rows.slice(-SHOWN).reverse().map((each) => row(columns, [begins(each), dollars(each.cost_usd), ...Object.keys(NAMES).map((name) => share(each[`${name}_ratio`]))])));
+    made.fill(rows.slice(-SHOWN).reverse().map((each) => row(columns, [begins(each), dollars(each.cost_usd), ...Object.keys(NAMES).map((name) => share(each[`${name}_ratio`]))])));
     const sources = columnsOf(["Without", ""], ["Source", "wide"], ["Cluster", ""], ["Jobs"], ["Cost"], ["Dearest job", "wide"]);
     const listed = table(sources, { caption: "Where cost without a name comes from" });
-    listed.body.append(...worst.map((each) => row(sources, [NAMES[each.name], named(each.source, "not named"), named(each.cluster, "not named"), count(Number(each.jobs)), dollars(each.cost_usd), h("a", { href: address("job", {}, each.dearest_job) }, foreign(visible(each.dearest_job)))])));
+    listed.fill(worst.map((each) => row(sources, [NAMES[each.name], named(each.source, "not named"), named(each.cluster, "not named"), count(Number(each.jobs)), dollars(each.cost_usd), h("a", { href: address("job", {}, each.dearest_job) }, foreign(visible(each.dearest_job)))])));
     return [scroller("coverage", made.element), worst.length ? h("h3", {}, "Where the rest comes from") : h("p", { class: "sub" }, "✓ All cost names owner, team, project and cost centre."), worst.length ? scroller("coverage", listed.element) : null];
   }
 
@@ -122,7 +121,7 @@ export class Page {
     if (!all.length) return [h("p", { class: "sub" }, partial ? "✓ No unused GPU, and no job on spot in this time. Idle nodes are of all teams, and not yours to see." : "✓ Nothing idle, no unused GPU, and no job on spot in this time."), why];
     const columns = columnsOf(["Saving", ""], ["Of", "wide"], ["Team", ""], ["In this time"], ["In a month"], ["Evidence", "wide"]);
     const made = table(columns, { caption: "What could be saved, and what spot saved" });
-    made.body.append(...all.map((each) => row(columns, [SAVINGS[each.saving], each.saving === "unused_gpus" ? h("a", { href: address("job", {}, each.name) }, foreign(visible(each.name))) : named(each.name, "–"), named(each.team, "not named"), dollars(each.usd), dollars(each.usd_per_month), foreign(visible(each.evidence))])));
+    made.fill(all.map((each) => row(columns, [SAVINGS[each.saving], each.saving === "unused_gpus" ? h("a", { href: address("job", {}, each.name) }, foreign(visible(each.name))) : named(each.name, "–"), named(each.team, "not named"), dollars(each.usd), dollars(each.usd_per_month), foreign(visible(each.evidence))])));
     return [h("p", { class: "sub" }, `By ${plural(hours, "hour")} of the ledger; a month has 730.`), scroller("savings", made.element), leftOut(left, "savings"), why];
   }
 
@@ -131,7 +130,7 @@ export class Page {
     const columns = columnsOf(["From", "fix"], [CARBON[by].replace(/^./, (first) => first.toUpperCase()), "wide"], ["Energy, kWh"], ["Without intensity, kWh"], ["CO2e, kg"], ["Cost of energy"]);
     const made = table(columns, { caption: "Energy and its CO2 equivalent" });
     const thousands = (value) => h("span", { title: String(value) }, count(Number(value) / 1_000));
-    made.body.append(...rows.map((each) => row(columns, [begins(each), named(each[by], "not named"), thousands(each.energy_wh), thousands(each.without_intensity_wh), thousands(each.co2e_g), dollars(each.cost_usd)])));
+    made.fill(rows.map((each) => row(columns, [begins(each), named(each[by], "not named"), thousands(each.energy_wh), thousands(each.without_intensity_wh), thousands(each.co2e_g), dollars(each.cost_usd)])));
     return [scroller("carbon", made.element), isCut ? h("p", { class: "sub" }, `The first ${SHOWN}: trainfare carbon show has all.`) : null];
   }
 }

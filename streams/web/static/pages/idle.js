@@ -1,6 +1,6 @@
 // What was paid and did nothing, in dollars, since when, whose, and what to do: nodes, use without a job, lost work, jobs.
 
-import { amount, foreign, h, row, say, table, visible } from "../dom.js";
+import { dollars, foreign, h, row, say, table, visible } from "../dom.js";
 import { address, go } from "../route.js";
 import { get } from "../feed.js";
 import { jobHash } from "../jobs.js";
@@ -17,7 +17,6 @@ const FINDINGS_SQL = "SELECT * FROM right_sizing ORDER BY cost_usd DESC";
 
 const iso = (ms) => new Date(ms).toISOString().slice(0, 16);
 const text = (value) => foreign(visible(String(value)));
-const dollars = (value) => amount(money(value), exact(value));
 
 /** The hours of a span, by UTC as the commands take them: whole ones up to the end of the one that has begun; [from, to], null: no bound. */
 export function hoursOf(span, nowMs) {
@@ -162,7 +161,7 @@ export class Page {
     }
     const columns = [{ title: LEVELS[by].replace(/^./, (first) => first.toUpperCase()), class: "wide" }, { title: "Idle", class: "num" }, { title: "Idle share", class: "num" }, { title: "Used without a job", class: "num" }, { title: "Nodes cost", class: "num" }, { title: "Jobs paid", class: "num" }, { title: "Overcommitted", class: "num" }, { title: "Node-hours", class: "num" }];
     const made = table(columns, { caption: "What nodes cost, and what of it was idle" });
-    made.body.append(...rows.map((each) => row(columns, [each[by] === "" ? h("span", { class: "dim" }, "not named") : text(each[by]), dollars(each.idle_cost_usd), percent(each.idle_ratio), dollars(each.unattributed_cost_usd), dollars(each.node_cost_usd), dollars(each.job_cost_usd), dollars(each.overcommitted_cost_usd), count(Number(each.paid_node_h))])));
+    made.fill(rows.map((each) => row(columns, [each[by] === "" ? h("span", { class: "dim" }, "not named") : text(each[by]), dollars(each.idle_cost_usd), percent(each.idle_ratio), dollars(each.unattributed_cost_usd), dollars(each.node_cost_usd), dollars(each.job_cost_usd), dollars(each.overcommitted_cost_usd), count(Number(each.paid_node_h))])));
     return panel("Nodes", "idle-nodes", todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")), ...scroller("idle-nodes", made), leftOut(left.rows));
   }
 
@@ -179,7 +178,7 @@ export class Page {
   runs(found, id, caption) {
     const columns = [{ title: "Node", class: "wide" }, { title: "Cost", class: "num" }, { title: "Since", class: "fix" }, { title: "Last day", class: "fix" }, { title: "Days", class: "num" }, { title: "Team", class: "" }, { title: "What", class: "wide" }];
     const made = table(columns, { caption });
-    made.body.append(...found.map((each) => row(columns, [text(each.name), dollars(each.cost_usd), each.since, each.until, count(each.days), each.team ? text(each.team) : h("span", { class: "dim" }, "not named"), text(each.detail)])));
+    made.fill(found.map((each) => row(columns, [text(each.name), dollars(each.cost_usd), each.since, each.until, count(each.days), each.team ? text(each.team) : h("span", { class: "dim" }, "not named"), text(each.detail)])));
     return scroller(id, made);
   }
 
@@ -187,7 +186,7 @@ export class Page {
     if (!lost.length) return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "✓ No job lost work in this time."));
     const columns = [{ title: "Job", class: "wide" }, { title: "Lost", class: "num" }, { title: "Of it by retries", class: "num" }, { title: "Attempts", class: "num" }, { title: "Why they ended", class: "" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that lost work" });
-    made.body.append(...lost.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(each.lost_cost_usd), dollars(each.retry_cost_usd), count(Number(each.attempts)), text(each.reasons.map((reason) => reason.replaceAll("_", " ") || "not named").join(", ")), foreign(owner(each)), this.hours(each)])));
+    made.fill(lost.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(each.lost_cost_usd), dollars(each.retry_cost_usd), count(Number(each.attempts)), text(each.reasons.map((reason) => reason.replaceAll("_", " ") || "not named").join(", ")), foreign(owner(each)), this.hours(each)])));
     return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."), ...scroller("idle-lost", made), leftOut(left.lost));
   }
 
@@ -195,7 +194,7 @@ export class Page {
     if (!hollow.length) return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "✓ Of jobs with samples none worked less than half of its GPUs."));
     const columns = [{ title: "Job", class: "wide" }, { title: "About so much did nothing", class: "num" }, { title: "GPU cost", class: "num" }, { title: "Productive", class: "num" }, { title: "Sampled GPU-hours", class: "num" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that worked less than half of their GPUs" });
-    made.body.append(...hollow.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), h("span", { class: "money" }, `≈ ${money(Number(each.gpu_cost_usd) * (1 - each.productive_ratio))}`), dollars(each.gpu_cost_usd), percent(each.productive_ratio), count(each.sampled_gpu_h), foreign(owner(each)), this.hours(each)])));
+    made.fill(hollow.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(Number(each.gpu_cost_usd) * (1 - each.productive_ratio), { words: (text) => `≈ ${text}`, tip: "" }), dollars(each.gpu_cost_usd), percent(each.productive_ratio), count(each.sampled_gpu_h), foreign(owner(each)), this.hours(each)])));
     return panel("GPUs that jobs held and did not use", "idle-hollow", h("p", { class: "sub" }, "By samples, of at least one GPU-hour: the productive share of what was sampled stands for all of it."), todo("give the job fewer GPUs or a larger batch; see what it waits for (data, other ranks)."), ...scroller("idle-hollow", made));
   }
 
@@ -203,7 +202,7 @@ export class Page {
     if (!findings.length) return h("span", { hidden: true });
     const columns = [{ title: "Finding", class: "" }, { title: "Of", class: "wide" }, { title: "When", class: "fix" }, { title: "Cost", class: "num" }, { title: "What", class: "wide" }];
     const made = table(columns, { caption: "More to look at" });
-    made.body.append(...findings.map((each) => row(columns, [FINDINGS[each.finding] ?? each.finding.replaceAll("_", " "), text(each.name || "not named"), each.period === "all" ? "all the time" : each.period, each.cost_usd === null ? "–" : dollars(each.cost_usd), text(each.detail)])));
+    made.fill(findings.map((each) => row(columns, [FINDINGS[each.finding] ?? each.finding.replaceAll("_", " "), text(each.name || "not named"), each.period === "all" ? "all the time" : each.period, each.cost_usd === null ? "–" : dollars(each.cost_usd), text(each.detail)])));
     return panel("More to look at", "idle-findings", ...scroller("idle-findings", made), leftOut(left.findings), h("p", {}, h("a", { href: address("query", { sql: FINDINGS_SQL }) }, "Open in Query")));
   }
 

@@ -1,6 +1,6 @@
 // The parts of the Costs page beside its chart: controls, tiles, the table, what drove the change, the dearest jobs, the CSV file.
 
-import { amount, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
+import { amount, dollars, even, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
 import { count, day, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
 import { COMPONENT_NAMES } from "../../words.js";
 import { swatch } from "../../timechart.js";
@@ -92,11 +92,11 @@ export class Controls {
 }
 
 /** A change in dollars and percent, with a sign and an arrow. */
-export function changeText(entry) {
+export function changeText(entry, text = money(entry.change)) {
   if (entry.changeNano === null) return "–";
   const sign = entry.changeNano > 0n ? "▲ +" : entry.changeNano < 0n ? "▼ " : "= ";
   const share = entry.changeRatio === null ? (entry.nano ? " (new)" : "") : ` (${entry.changeRatio > 0 ? "+" : entry.changeRatio < 0 ? "−" : ""}${percent(Math.abs(entry.changeRatio))})`;
-  return `${sign}${money(entry.change)}${share}`;
+  return `${sign}${text}${share}`;
 }
 
 export class Tiles {
@@ -150,12 +150,12 @@ export class Tiles {
 }
 
 /** An amount of another currency, as dollars are written, without the sign. */
-const inUnits = (value) => money(value).replace("$", "");
+const inUnits = (text) => text.replace("$", "");
 
 /** Never a zero, nor a plain amount, for what lacks a price. */
-export function costText(entry, usd) {
-  if (!(entry.unpricedHours > 0)) return money(usd);
-  return nano(usd) > 0n ? `≥ ${money(usd)}` : "unpriced";
+export function costText(entry, usd, text = money(usd)) {
+  if (!(entry.unpricedHours > 0)) return text;
+  return nano(usd) > 0n ? `≥ ${text}` : "unpriced";
 }
 
 const COLUMNS = [
@@ -217,6 +217,7 @@ export class Rows {
     const cut = found.isCut ? `Cut: ${found.leftOut === null ? "more" : plural(found.leftOut, "name")} that cost ${money(decimal(beyond))} together are left out; filter, or take a shorter time.` : "";
     say(this.said, [`${plural(entries.length, "row")}.`, cut].filter(Boolean).join(" "));
     this.foot.replaceChildren(...this.sums(found.total, rates?.all, idle));
+    even(this.table.element);
   }
 
   row(entry, sign, rate) {
@@ -229,21 +230,20 @@ export class Rows {
   }
 
   cells(entry, name, rate, share) {
-    const rated = (value) => (value === null || value === undefined ? "–" : money(value));
     return [
       name,
-      amount(costText(entry, entry.usd), exact(entry.usd)),
-      entry.converted === null || entry.converted === undefined ? "–" : amount(inUnits(entry.converted), `${entry.converted} ${this.found.rate?.currency ?? ""}`),
+      dollars(entry.usd, { words: (text) => costText(entry, entry.usd, text) }),
+      dollars(entry.converted, { words: inUnits, tip: `${entry.converted} ${this.found.rate?.currency ?? ""}` }),
       share === null ? "–" : percent(share),
-      entry.previous === null ? "–" : amount(money(entry.previous), exact(entry.previous)),
-      h("span", { class: "change", "data-sign": entry.changeNano > 0n ? "up" : entry.changeNano < 0n ? "down" : "even", title: exact(entry.change) }, changeText(entry)),
+      dollars(entry.previous),
+      entry.changeNano === null ? "–" : dollars(entry.change, { class: "money change", "data-sign": entry.changeNano > 0n ? "up" : entry.changeNano < 0n ? "down" : "even", words: (text) => changeText(entry, text) }),
       count(entry.hours),
-      rated(valueOf(entry, "hour")),
-      rated(rate?.median_usd_per_hour),
-      rated(rate?.p95_usd_per_hour),
+      dollars(valueOf(entry, "hour")),
+      dollars(rate?.median_usd_per_hour),
+      dollars(rate?.p95_usd_per_hour),
       count(entry.gpuHours),
-      rated(valueOf(entry, "gpu_hour")),
-      entry.lost === null || entry.lost === undefined ? "–" : amount(money(entry.lost), exact(entry.lost)),
+      dollars(valueOf(entry, "gpu_hour")),
+      dollars(entry.lost),
     ];
   }
 
@@ -251,8 +251,8 @@ export class Rows {
     const rows = [row(COLUMNS, this.cells(total, h("b", {}, "All jobs"), rate, total.nano > 0n ? 1 : null), { class: "sum" })];
     const blank = new Array(COLUMNS.length - 2).fill("");
     if (idle) {
-      rows.push(row(COLUMNS, [h("span", {}, "Used by no known job ", h("span", { class: "dim" }, "(not in the sum)")), amount(money(idle.unattributedUsd), exact(idle.unattributedUsd)), ...blank], { class: "beside" }));
-      rows.push(row(COLUMNS, [h("span", {}, "Idle nodes ", h("span", { class: "dim" }, "(not in the sum)")), amount(money(idle.unusedUsd), exact(idle.unusedUsd)), ...blank], { class: "beside" }));
+      rows.push(row(COLUMNS, [h("span", {}, "Used by no known job ", h("span", { class: "dim" }, "(not in the sum)")), dollars(idle.unattributedUsd), ...blank], { class: "beside" }));
+      rows.push(row(COLUMNS, [h("span", {}, "Idle nodes ", h("span", { class: "dim" }, "(not in the sum)")), dollars(idle.unusedUsd), ...blank], { class: "beside" }));
     }
     return rows;
   }
@@ -335,10 +335,10 @@ export class Drivers {
     const rows = drivers.map((each) => {
       const isRest = each.component === "others";
       const what = isRest ? "all others" : h("span", {}, nameOf(key, each[key]), " · ", COMPONENT_NAMES[each.component] ?? each.component);
-      const usd = (name) => amount(money(each[name]), exact(each[name]));
+      const usd = (name) => dollars(each[name]);
       return row(DRIVER_COLUMNS, [what, usd("previous_cost_usd"), usd("cost_usd"), usd("change_usd"), usd("price_effect_usd"), usd("quantity_effect_usd")]);
     });
-    this.table.body.replaceChildren(...rows);
+    this.table.fill(rows);
     say(this.said, rows.length ? "By quantity: more or less was used at the price before; by price: the rest. They add up to the change." : "Neither span of time has costs.");
   }
 }

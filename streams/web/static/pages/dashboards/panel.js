@@ -97,8 +97,8 @@ export class Panel {
   made(rows) {
     const { columns } = this.answer;
     const titles = columns.map((title) => ({ title, class: this.isNumber(title) ? "num" : this.unitOf(title) === "time" ? "when" : "" }));
-    const { element, body } = table(titles, { caption: this.about.title });
-    body.append(...rows.map((values) => row(titles, values.map((value, at) => cell(value, this.unitOf(columns[at]))))));
+    const { element, fill } = table(titles, { caption: this.about.title });
+    fill(rows.map((values) => row(titles, values.map((value, at) => cell(value, this.unitOf(columns[at]))))));
     return h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": `Rows of ${this.about.title}` }, element);
   }
 

@@ -1,6 +1,6 @@
 // Figures of panels by their units: short, exact for the tooltip, and for an axis.
 
-import { foreign, h } from "../../dom.js";
+import { dollars, foreign, h } from "../../dom.js";
 import { axisMoney, count, duration, exact, money, percent, stamp } from "../../format.js";
 import { address } from "../../route.js";
 import { niceTicks } from "../../timeframe.js";
@@ -74,5 +74,6 @@ export function cell(value, unit) {
   if (value === null || value === "") return "–";
   if (unit === "job") return h("a", { href: address("job", {}, value) }, foreign(value));
   if (unit === "text") return foreign(String(value));
+  if (unit === "usd" || unit === "usd_per_hour") return dollars(value, { words: (shown) => (unit === "usd" ? shown : `${shown}/h`), tip: exactText(value, unit) });
   return h("span", { title: exactText(value, unit) || null }, text(value, unit));
 }

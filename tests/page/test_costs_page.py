@@ -108,6 +108,16 @@ def complete(page: Page) -> None:
     expect(page.locator("#page .dimmed")).to_have_count(0, timeout=60_000)
 
 
+def test_all_figures_are_on_the_first_screen_of_a_phone(meter: Meter, opened: Open) -> None:
+    page = opened(f"{meter.url}/#/costs?range=7d&by=team&sort=rise", width=360).page
+    page.set_viewport_size({"width": 360, "height": 740})
+    complete(page)
+    expect(page.locator(".choices > summary")).to_have_text("Choices (2 set): By team, Sort by rise")
+    tiles = page.locator(".facts").bounding_box()
+    assert tiles is not None
+    assert tiles["y"] + tiles["height"] <= 740
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_each_row_is_that_of_the_command_to_the_nano_dollar(meter: Meter, opened: Open, level: str) -> None:
     page = opened(f"{meter.url}/#/costs?range=7d&by={level}").page

@@ -41,6 +41,19 @@ PAGES: Final = {
     "changes": "changes",
     "meter": "meter",
 }
+#: What controls take of the first screen of a phone of 360 x 740, in px; a form is counted once.
+CONTROLS: Final = """
+() => {
+  scrollTo(0, 0);
+  const kinds = ".choices, .costs-controls, .controls, .filters, .query-form";
+  return [...document.querySelectorAll(kinds)]
+    .filter(each => each.checkVisibility() && !each.parentElement.closest(kinds))
+    .map(each => each.getBoundingClientRect())
+    .reduce((sum, box) => sum + Math.max(0, Math.min(box.bottom, 740) - box.top), 0);
+}
+"""
+_PHONE_PX: Final = 360
+_HALF_A_PHONE_PX: Final = 370
 #: Two swatches differ where a fifth of one's pixels does so by a quarter of what lies between black and white.
 _PIXELS: Final = 0.05
 _LEVELS: Final = 64
@@ -69,7 +82,7 @@ def test_no_page_is_left_out() -> None:
 
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("scheme", ["dark", "light"])
-@pytest.mark.parametrize("width", [360, 768, 1440, 2560])
+@pytest.mark.parametrize("width", [_PHONE_PX, 768, 1440, 2560])
 def test_nothing_overflows_and_axe_finds_nothing(url: str, opened: Open, width: int, scheme: str) -> None:
     page = opened(url, width=width, scheme=scheme, calm=True).page
     asked, wrong = Asked(page), {}
@@ -80,6 +93,8 @@ def test_nothing_overflows_and_axe_finds_nothing(url: str, opened: Open, width: 
         spare = page.evaluate("innerWidth - document.documentElement.scrollWidth")
         if page.locator("#board").is_visible() != (name == ""):
             found.append("another page than its address names")
+        if width == _PHONE_PX and (taken := page.evaluate(CONTROLS)) > _HALF_A_PHONE_PX:
+            found.append(f"controls take {taken:.0f} px of the first screen")
         if found or spare < 0:
             wrong[name] = [*found, f"{-spare} px too wide"]
     assert not wrong

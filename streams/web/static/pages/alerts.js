@@ -1,6 +1,7 @@
 // The history of alerts: filters and pages in the address, an incident as one row with its jobs inside; one alert by #/alerts/ID.
 
 import { dollars, even, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
+import { Choices } from "../choices.js";
 import { day, duration, exact, instant, money, near, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { get } from "../feed.js";
@@ -76,6 +77,7 @@ export class Page {
     );
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", (event) => this.changed(event.target));
+    this.choices = new Choices("Filters", this.form);
     this.count = h("p", { class: "count", role: "status" });
     this.notice = h("p", { class: "notice", role: "status", hidden: true });
     this.table = table(COLUMNS, { caption: "Alerts, the newest first", labels: "alerts-table" });
@@ -88,7 +90,7 @@ export class Page {
       "div",
       {},
       h("div", { class: "page-head" }, h("h1", {}, "Alerts"), this.count),
-      this.form,
+      this.choices.element,
       this.of,
       this.notice,
       h("div", { class: "scroller" }, this.table.element),
@@ -137,9 +139,18 @@ export class Page {
     const between = this.state.get("span") === BETWEEN;
     this.between.hidden = !between;
     if (between) for (const name of ["from", "to"]) if (this.fields[name] !== document.activeElement) this.fields[name].value = this.state.get(name) ?? "";
+    this.choices.tell([...FILTERS, "span"].filter((name) => this.state.get(name) && name !== "part_of").map((name) => this.wordsOf(name)));
     const of = this.state.get("part_of");
     this.of.hidden = !of;
     if (of) this.of.replaceChildren("Only alerts of jobs that share their cause with ", h("a", { href: alertHash(of) }, h("code", {}, of)), ". ", h("a", { href: this.hash({ part_of: "" }) }, "Show all"));
+  }
+
+  /** A filter that is set as its control says it: what it is of, and its value. */
+  wordsOf(name) {
+    const field = this.fields[name];
+    const value = this.state.get(name);
+    if (!field) return [name, value];
+    return [field.labels[0].firstChild.data, [...(field.options ?? [])].find((option) => option.value === value)?.text ?? value];
   }
 
   /** The address with some of its parts changed; a change of what is asked for begins at the newest. */

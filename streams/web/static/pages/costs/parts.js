@@ -2,6 +2,7 @@
 
 import { amount, dollars, even, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
 import { count, day, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
+import { Choices } from "../../choices.js";
 import { COMPONENT_NAMES } from "../../words.js";
 import { swatch } from "../../timechart.js";
 import { shownName } from "./chart.js";
@@ -28,7 +29,7 @@ export class Controls {
     this.go = go;
     const select = (title, options, change) => {
       const element = h("select", { onchange: () => go(linkTo(this.view, change(element.value))) }, Object.entries(options).map(([value, words]) => h("option", { value }, words)));
-      return { element, label: h("label", {}, title, element) };
+      return { title, element, label: h("label", {}, title, element) };
     };
     this.by = select("By", LEVELS, (by) => ({ by }));
     this.per = select("Per", PERIODS, (per) => ({ per }));
@@ -41,12 +42,13 @@ export class Controls {
     [this.from, this.until] = [date("From"), date("Last day")];
     this.legend = h("legend", {});
     this.crumbs = h("nav", { class: "crumbs", "aria-label": "What is shown" });
+    this.choices = new Choices("Choices", h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, this.currency.label, h("fieldset", { class: "own-range" }, this.legend, this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")));
     this.element = h(
       "div",
       { class: "costs-controls" },
       this.crumbs,
       this.ranges,
-      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, this.currency.label, h("fieldset", { class: "own-range" }, this.legend, this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
+      this.choices.element,
     );
   }
 
@@ -77,6 +79,16 @@ export class Controls {
       mark(element, "aria-current", !view.own && view.range === key ? "true" : null);
     });
     this.showCrumbs(view);
+    this.tell(new URLSearchParams(linkTo(view).split("?")[1]));
+  }
+
+  /** What the address says of these controls: what is usual is not in it. */
+  tell(state) {
+    const { by, measure, per, sort, currency } = this;
+    const set = Object.entries({ by, measure, per, sort, currency }).filter(([name]) => state.has(name)).map(([, each]) => [each.title, each.element.selectedOptions[0]?.text ?? ""]);
+    if (state.has("from")) set.push(["Own range", `${this.from.value} to ${this.until.value}`]);
+    if (state.has("compare")) set.push(["Compare", "off"]);
+    this.choices.tell(set);
   }
 
   showCrumbs(view) {

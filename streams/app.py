@@ -315,6 +315,7 @@ class Worker:
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
             messages=self._request_messages(worker),
             begun_ms=lambda: worker.shard_manager.begun_ms,
+            unstored_ms=lambda: worker.shard_manager.checkpointer.unstored_source_ms,
         )
         self._watch = StatusCollector(
             worker.shard_manager,

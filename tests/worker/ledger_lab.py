@@ -146,6 +146,7 @@ class Life:
         signed_by: Clock | None = None,
         known_log: Callable[[], KnownLog] | None = None,
         begun_ms: int | None = None,
+        unstored_ms: Callable[[], int | None] = lambda: None,
         is_confirmed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.clock = clock
@@ -170,6 +171,7 @@ class Life:
             None if actions is None else self._requester(store, actions, sender or ScriptedSender()),
             known_log=known_log,
             begun_ms=lambda: begun_ms,
+            unstored_ms=unstored_ms,
         )
         self.office.notifier.resume([0])
 

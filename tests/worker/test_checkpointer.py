@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from schemas.events import ControlEvent
+from schemas.source_table import SOURCES
 from schemas.tables import BOOKS, DEAD_LETTERS, JOB_MINUTES, JOBS
 from sinks.errors import StoreFull
 from streams.engine.batch import LogBatch, LogRecord
@@ -115,6 +117,30 @@ def test_rows_of_no_shard_count_in_the_backlog_until_they_are_stored() -> None:
         assert one.backlog_bytes > 0
         assert await one.checkpoint(open_attempts=False)
         assert one.backlog_bytes == 0
+
+    asyncio.run(go())
+
+
+def test_since_when_a_record_of_a_source_waits_to_be_stored() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        one = shard_manager(store)
+        owner, source = (
+            ControlEvent("t", kind, 1, kind, "a", {"polls": 1, "entries": {"metered": 1}})
+            for kind in ("owner", "source")
+        )
+        log = [(60, b"owner/a", owner), (70, b"source/a", source), (90, b"source/a", source)]
+        changes = ReferenceChanges(
+            PriceBook.empty(), {}, [], [], 0, 0, {}, control_log=log, control_offsets=[1, 2, 3]
+        )
+        assert one.checkpointer.unstored_source_ms is None
+        await one.on_reference_changes(changes)
+        store.fail(1)
+        assert not await one.checkpoint(open_attempts=False)
+        assert one.checkpointer.unstored_source_ms == 70
+        assert await one.checkpoint(open_attempts=False)
+        assert one.checkpointer.unstored_source_ms is None
+        assert store.select(SOURCES).num_rows == 2
 
     asyncio.run(go())
 

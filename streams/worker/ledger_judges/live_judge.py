@@ -61,6 +61,7 @@ class _Duty:
         self.hour_spans = ControlSpans(view.again())
         self.began_ms = began_ms
         self.judged_ms: int | None = None
+        self.sources_ms: int | None = None  # the last minute judged while nothing was metered
 
     def minutes_since_ms(self, accrued: Accrued) -> int:
         """The minute after which budgets are judged: where they or a former owner stopped, else where the log begins; blocks.
@@ -138,6 +139,7 @@ class LedgerRules:
         known_log: Callable[[], KnownLog] | None = None,
         messages: RequestMessages | None = None,
         begun_ms: Callable[[], int | None] = lambda: None,
+        unstored_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -154,6 +156,7 @@ class LedgerRules:
             known_log: Where the log of all shards ends; None: nobody can say.
             messages: Sends what waits for a second person; None: nobody gets a message.
             begun_ms: The log time of the first record, if this worker is the first one that reads it; None: it is not.
+            unstored_ms: The log time of the first record of a source that was read and is not stored yet; None: all are.
         """
         self._store = store
         self._owner = owner
@@ -164,6 +167,7 @@ class LedgerRules:
         self._known_log = known_log
         self._messages = messages
         self._first_record_ms = begun_ms
+        self._unstored_ms = unstored_ms
         self._threads = Threads("ledger-rules")
         self._writer = RuleRowWriter(store, is_member)
         self._queries = ConfinedQueries(store)
@@ -305,12 +309,22 @@ class LedgerRules:
 
     async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
         """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
-        until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
-        controls = duty.hour_spans.at(until_ms)
+        until_ms = self._stored_until_ms(self._clock.now_ms() // MINUTE_MS * MINUTE_MS)
+        # A former owner may have stopped some time ago; what it told is known.
+        since_ms = max(until_ms - DAY_MS, 0) if duty.sources_ms is None else duty.sources_ms
+        if until_ms <= since_ms:
+            return
         judge = duty.hourly.fleet.judge_sources
-        alerts = await self._threads.run(judge, controls, until_ms - MINUTE_MS, until_ms)
-        if alerts:
-            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
+        for controls, span in duty.hour_spans.spans(since_ms, until_ms):
+            alerts = await self._threads.run(judge, controls, *span)
+            if alerts:
+                await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
+        duty.sources_ms = until_ms
+
+    def _stored_until_ms(self, complete_ms: int) -> int:
+        """The last whole minute up to which the records of sources are stored, too: without them a source would seem silent."""
+        unstored_ms = self._unstored_ms()
+        return complete_ms if unstored_ms is None else min(complete_ms, unstored_ms // MINUTE_MS * MINUTE_MS)
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
         if not accrued.complete_ms:
@@ -319,8 +333,11 @@ class LedgerRules:
         duty.hours.judged_ms = since_ms
         # Where the first owner of all begins, too: hours before its own first look may be judged by the next one.
         await self._threads.run(duty.hours.keep, self._writer, owner)
-        days = await self._threads.run(duty.rows_by_day, since_ms, accrued.complete_ms)
-        for controls, span in duty.hour_spans.spans(since_ms, accrued.complete_ms):
+        until_ms = self._stored_until_ms(accrued.complete_ms)
+        if until_ms < since_ms:
+            return
+        days = await self._threads.run(duty.rows_by_day, since_ms, until_ms)
+        for controls, span in duty.hour_spans.spans(since_ms, until_ms):
             for part in parts_of(span, days):
                 alerts = await duty.hourly.judge(controls, part)
                 await self._check(duty, accrued)

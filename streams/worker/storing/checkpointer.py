@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.source_table import SOURCES
 from schemas.tables import ALERTS, BURN_RATES, DEAD_LETTERS, SCHEMAS
 from sinks.errors import SinkBusy, SinkError
 from sinks.port import Store
@@ -92,6 +93,12 @@ class Checkpointer:
     def waiting_bytes(self) -> int:
         """The size of what is in flight and not stored yet."""
         return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
+
+    @property
+    def unstored_source_ms(self) -> int | None:
+        """The log time of the first record of a source that is not stored yet; None: all are."""
+        waiting = (extra.rows["time"][0].value for extra in self._extras if extra.table == SOURCES)
+        return min(waiting, default=None)
 
     def carries(self, owned: OwnedShard) -> bool:
         """Whether anything of the shard is in flight."""

@@ -10,6 +10,8 @@ from schemas.refusal import refuse, refuse_missing, refuse_unknown
 
 SOURCE: Final = "source"
 KEY_PREFIX: Final = b"source/"
+#: Begins the names of lists of prices, which are read now and then and not followed.
+PRICES_PREFIX: Final = "prices/"
 #: Of one record, in each of its objects.
 MAX_REASONS: Final = 64
 MAX_COUNT: Final = 2**53

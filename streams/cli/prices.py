@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from schemas.counting import how_many
+from schemas.validate_sources import PRICES_PREFIX
 from schemas.wire_types import MIN_TIME_MS
 from streams.accounts.account import metered
 from streams.cli.acting import worker_at
@@ -125,5 +126,8 @@ def load(
         publish_prices(settings.kafka, records)
         put_on_record(settings, "prices", str(now_ms), f"{file.name} as {form}", len(records), own_log=False)
         publish_account(
-            settings.kafka, f"prices/{form}", account if account.read else metered(len(records)), now_ms
+            settings.kafka,
+            f"{PRICES_PREFIX}{form}",
+            account if account.read else metered(len(records)),
+            now_ms,
         )

@@ -5,6 +5,7 @@ It steps the worker's judge through the log's minutes, with the controls of each
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from schemas.durations import DAY_MS, MINUTE_MS
@@ -51,6 +52,7 @@ class LogJudge:
         self._memory = KnownAlerts(store)
         self._budgets = BudgetJudge(self._reader, self._memory)
         self._spans = ControlSpans(view)
+        self._spans_before = ControlSpans(view.again())  # what is not metered is judged from the beginning on
         self._writer = RuleRowWriter(store, lambda: True)
         self._queries = ConfinedQueries(store)
         own = OwnRulesJudge(store, self._memory, self._queries, heard)
@@ -70,10 +72,7 @@ class LogJudge:
         first_ms = await self._threads.run(self._reader.first_ms)
         end_ms = last_ms // MINUTE_MS * MINUTE_MS
         if first_ms is None:
-            controls = self._spans.at(end_ms)
-            alerts = await self._threads.run(self._hours.fleet.judge_sources, controls, 0, end_ms)
-            await self._store_changes(owner, LedgerChanges(end_ms, alerts))
-            return [each for each in alerts if is_change(each)]
+            return await self._judge_before(owner, end_ms, self._hours.fleet.judge_sources)
         if first_ms >= end_ms:
             return []
         known = await self._threads.run(self._store.meta.get, JUDGED_KEY)
@@ -81,11 +80,24 @@ class LogJudge:
         if since_ms > end_ms:
             return []
         found: list[Alert] = []
+        if known is None:
+            found += await self._judge_before(owner, first_ms, self._hours.fleet.judge_silent_sources)
         days = await self._threads.run(self._reader.rows_by_day, since_ms // DAY_MS * DAY_MS, end_ms)
         for controls, span in self._spans.spans(since_ms, end_ms):
             for part in parts_of(span, days):
                 found += await self._judge_part(owner, controls, part)
         await self._threads.run(self._store.meta.put, JUDGED_KEY, str(end_ms))
+        return found
+
+    async def _judge_before(
+        self, owner: OwnedShard, end_ms: int, judge: Callable[[Controls, int, int], list[Alert]]
+    ) -> list[Alert]:
+        """Judge what can be before anything is metered, from the first minute of all on."""
+        found: list[Alert] = []
+        for controls, span in self._spans_before.spans(0, end_ms):
+            alerts = await self._threads.run(judge, controls, *span)
+            await self._store_changes(owner, LedgerChanges(span.until_ms, alerts))
+            found += [each for each in alerts if is_change(each)]
         return found
 
     async def _judge_part(self, owner: OwnedShard, controls: Controls, part: Minutes) -> list[Alert]:

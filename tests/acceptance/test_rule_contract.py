@@ -45,6 +45,7 @@ ORACLES = {
     "spinning": "tests/oracle/spinning.py",
     "team_ceiling": "tests/oracle/team_rates.py",
     "clock_ahead": "tests/oracle/clocks.py",
+    "silent_source": "tests/oracle/sources.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -64,6 +65,7 @@ ORACLE_WORDS = {
     "spinning": "def spinning",
     "team_ceiling": "def team_ceiling",
     "clock_ahead": "def clock_ahead",
+    "silent_source": "def silent_source",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -223,6 +225,9 @@ def prices() -> Iterator[Said]:
     yield started(0, "missing_price", 8, gpu_type="L4", region="us")
     entries = {"metered": 1, "not_understood/unknown_gres": 1}
     yield control("source", "slurm", polls=1, entries=entries, standing=["unknown_gres"])
+    for minute in (0, 60, 120):
+        about = {"kind": "source", "name": "silent_source", "polls": 60, "entries": {"metered": 1}}
+        yield minute, "controls", about
 
 
 def budgets() -> Iterator[Said]:

@@ -303,6 +303,7 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "spinning": "every job",
         "team_ceiling": "every team",
         "clock_ahead": "every source",
+        "silent_source": "every source",
     }
 
 

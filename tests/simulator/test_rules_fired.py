@@ -17,7 +17,7 @@ LEAST = {
 #: The simulated store has no answer to what these ask: their oracles are in tests/worker.
 UNANSWERED = {
     "double_held", "after_node", "empty_group", "metered_twice", "straggler", "inefficient", "resubmit_loop", "spinning",
-    "team_ceiling", "clock_ahead", "missing_price", "not_understood",
+    "team_ceiling", "clock_ahead", "missing_price", "not_understood", "silent_source",
     "incident",  # it needs three jobs of one cause: tests/engine/ledger_rules
 }  # fmt: skip
 #: They fire after 50 min or more, longer than jobs are sampled here: tests/property/test_job_rules.py.

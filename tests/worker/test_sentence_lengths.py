@@ -37,6 +37,7 @@ from tests.worker.test_missing_price import stands, unpriced, without_gpus
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
 from tests.worker.test_resubmit_loop import ran
+from tests.worker.test_silent_source import reports
 from tests.worker.test_spinning import SPINS, WORKS, drives
 from tests.worker.test_spinning import phases as working
 from tests.worker.test_straggler import uneven
@@ -264,6 +265,7 @@ def test_rules_across_jobs(world: World) -> None:
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     runs_ahead(world)
+    reports(world, f"nvidia-smi@{CLUSTER}", 1, 60.5, 120)
     for number in range(3):
         cause = cause_text("silence", CLUSTER, "a3-megagpu-8g-nolssd-reserved")
         fired = {"alert_id": f"al_{number}", "rule": "silent_job", "severity": "ticket", "status": "firing"}

@@ -35,6 +35,7 @@ from streams.engine.rules import (
     retry_overhead,
     runaway_length,
     silent_job,
+    silent_source,
     slow_progress,
     spinning,
     stalled,
@@ -95,6 +96,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     spinning.RULE,
     team_ceiling.RULE,
     clock_ahead.RULE,
+    silent_source.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

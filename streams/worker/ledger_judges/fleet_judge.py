@@ -34,6 +34,7 @@ from streams.engine.rules import (
     price_jump,
     resubmit_loop,
     retry_overhead,
+    silent_source,
     team_burn,
     team_ceiling,
     unusual_length,
@@ -63,6 +64,7 @@ from streams.worker.ledger_judges.price_use import price_uses
 from streams.worker.ledger_judges.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_judges.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_judges.retry_overhead_judge import retry_overheads
+from streams.worker.ledger_judges.silent_source_judge import SilentSourceJudge
 from streams.worker.ledger_judges.source_judge import SourceJudge
 from streams.worker.ledger_judges.team_ceiling_judge import TeamCeilingJudge
 from streams.worker.ledger_judges.unusual_length_judge import unusual_lengths
@@ -83,6 +85,7 @@ class FleetJudge:
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
         self._clocks = ClockAheadJudge(store)
+        self._silent_sources = SilentSourceJudge(store)
         self._incidents = IncidentJudge(store)
         self._team_ceiling = TeamCeilingJudge(store)
         self._job_use = JobUseJudge(store)
@@ -206,7 +209,19 @@ class FleetJudge:
         judges = (self._sources, not_understood.RULE.name), (self._clocks, clock_ahead.RULE.name)
         for judge, rule in judges:
             found += rows(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
-        return found
+        return found + self._of_silent_sources(rows, controls, since_ms, until_ms)
+
+    def judge_silent_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """The changes of `silent_source` alone: sources may have reported, and ceased to, before anything was metered."""
+        self._known_alerts.read_firing()
+        rows = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).rows
+        return self._new(self._of_silent_sources(rows, controls, since_ms, until_ms), controls)
+
+    def _of_silent_sources(
+        self, rows: RowsOfChanges, controls: Controls, since_ms: int, until_ms: int
+    ) -> list[Alert]:
+        name = silent_source.RULE.name
+        return rows(self._silent_sources.judge(*self._known(name, controls), since_ms, until_ms), name)
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))

@@ -124,6 +124,13 @@ def test_a_long_history_counts_by_its_last_records(world: World) -> None:
     assert look(world, 12) == [("slurm", "firing", base + 60 * 14)]
 
 
+def test_what_it_reported_before_a_pause_of_a_week_says_how_often_it_does(world: World) -> None:
+    again = 7 * 24 * 60 + 600
+    reports(world, "slurm", *range(0, 600, 60), again)
+    world.since_ms = T0 + (again + 60) * M
+    assert look(world, 3) == [("slurm", "firing", again + 180)]
+
+
 def test_it_can_be_switched_off_and_told_later(world: World) -> None:
     reports(world, "slurm", 0, 60, 120)
     off = ("rule", "off", {"rule": RULE.name, "enabled": False})

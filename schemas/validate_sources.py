@@ -12,6 +12,8 @@ SOURCE: Final = "source"
 KEY_PREFIX: Final = b"source/"
 #: Begins the names of lists of prices, which are read now and then and not followed.
 PRICES_PREFIX: Final = "prices/"
+#: Begin the names of collectors that run on each node and end with it, as autoscalers end nodes; then comes the host.
+NODE_PREFIXES: Final = ("nvidia-smi@",)
 #: Of one record, in each of its objects.
 MAX_REASONS: Final = 64
 MAX_COUNT: Final = 2**53

@@ -47,7 +47,8 @@ def budgets(script: Script) -> list[dict[str, Any]]:
 
 def test_one_budget_from_the_board_by_keyboard(board: Board, budgets: list[dict[str, Any]]) -> None:
     watched = board()
-    watched.provoked = ("404",)  # of the alert at the end, which this meter does not know: its answer may come in time
+    # Of the alert at the end, which this meter does not know: its answer may come in time.
+    watched.provoked = ("404",)
     page = watched.page
     page.get_by_role("link", name="Budgets", exact=True).focus()
     page.keyboard.press("Enter")

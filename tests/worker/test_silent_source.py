@@ -91,9 +91,12 @@ def test_one_that_seldom_reports_is_never_silent(world: World) -> None:
     assert look(world, 40 * 24) == []
 
 
-def test_what_was_read_by_hand_and_lists_of_prices_are_not_followed(world: World) -> None:
+def test_what_was_read_by_hand_lists_of_prices_and_collectors_of_a_node_are_not_followed(
+    world: World,
+) -> None:
     reports(world, "by-hand", 5, 6)
     reports(world, "prices/aws", 5, 65, 125, 185)
+    reports(world, "nvidia-smi@node-7 (write_token)", 5, 65, 125)
     reports(world, "slurm", 5, 65, 125)
     assert look(world, 12) == [("slurm", "firing", 305)]
 

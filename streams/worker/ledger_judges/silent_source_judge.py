@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from schemas.columns import rows_of
-from schemas.validate_sources import PRICES_PREFIX
+from schemas.validate_sources import NODE_PREFIXES, PRICES_PREFIX
 from streams.engine.alerts.alert import Alert
 from streams.engine.ledger_rules.source_silences import SourceRecord, silence_changes, silences
 from streams.engine.rules.finding import LedgerSettings
@@ -19,6 +19,7 @@ from streams.worker.ledger_judges.named_rows import named_rows
 from streams.worker.ledger_judges.reader import SqlStore
 
 _RECORD: Final = "name, offset, toUnixTimestamp64Milli(any(time)) AS at_ms, max(removed) AS is_forgotten"
+_IS_FOLLOWED: Final = "NOT arrayExists(each -> startsWith(name, each), {others:Array(String)})"
 _BEFORE: Final = "time < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"
 #: The sources that said nothing for long at any minute of the span, if only for as long as is needed at least.
 QUIET_SOURCES: Final = f"""
@@ -29,7 +30,7 @@ FROM
     FROM
     (
         SELECT {_RECORD} FROM sources
-        WHERE time >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') AND {_BEFORE} AND NOT startsWith(name, {{prices:String}})
+        WHERE time >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') AND {_BEFORE} AND {_IS_FOLLOWED}
         GROUP BY name, offset
     )
     WINDOW w AS (PARTITION BY name ORDER BY at_ms, offset ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
@@ -67,7 +68,7 @@ class SilentSourceJudge:
             "since_ms": since_ms,
             "to_ms": until_ms,
             "least_ms": long_ms(of),
-            "prices": PRICES_PREFIX,
+            "others": [PRICES_PREFIX, *NODE_PREFIXES],
         }
         quiet = {row["name"]: row["records"] for row in rows_of(self._store.query(QUIET_SOURCES, bound))}
         # All of the span, and those before that say how often the first of these was usual.

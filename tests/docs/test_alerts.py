@@ -22,7 +22,7 @@ from streams.engine.kernels.precedence import (
     UNSAVED_SILENT_MS,
 )
 from streams.engine.rules.registry import ALL, BURN_RULES, BY_NAME, JOB_RULES, LEDGER_RULES
-from streams.engine.rules.rule import PAGE_FROM
+from streams.engine.rules.rule import PAGE_FROM, HourlyRule
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.rules.page import begin_of, render, tables
 from tests.docs.sections import DOCS, published, rows, section, span
@@ -64,6 +64,8 @@ def _names(text: str) -> set[str]:
 
 _BURN = {rule.name for rule in BURN_RULES}
 _MESSAGES = "docs/messages.md"
+#: Rules that are judged by the hour with more than one query.
+_BY_HOUR = {"retry_overhead", "team_burn", "unusual_length"}
 
 
 def test_each_rule_stands_in_the_table_of_its_figures() -> None:
@@ -97,6 +99,26 @@ def test_each_rule_of_which_something_goes_on_is_named_where_that_is_told() -> N
     assert _names(line.split("|")[2]) == {rule.name for rule in ALL if rule.goes_on} - _BURN, (
         f"{_MESSAGES}, What is to come: the rules with `goes_on`"
     )
+
+
+def test_each_operator_gets_what_its_rules_tell() -> None:
+    want: dict[str, set[str]] = {}
+    for rule in LEDGER_RULES.values():
+        if rule.operator:
+            want.setdefault(rule.operator, set()).add(rule.name)
+    lines = section(read("messages.md"), "Operators").splitlines()
+    gets = {
+        name: _names(line)
+        for line in lines
+        if (name := line.removeprefix("| `").partition("`")[0]) in want.keys()
+    }
+    assert gets == want, f"{_MESSAGES}: the rules with `operator`"
+
+
+def test_each_rule_on_the_ledger_that_is_not_judged_by_the_hour_stands_in_the_table_of_instants() -> None:
+    table = section(read("ledger_rules.md"), "Rules across jobs").partition("An alert fires")[0]
+    by_hour = {rule.name for rule in LEDGER_RULES.values() if isinstance(rule, HourlyRule)} | _BY_HOUR
+    assert LEDGER_RULES.keys() - by_hour - _names(table) == set(), "docs/ledger_rules.md: when each is judged"
 
 
 def test_a_page_without_a_table_or_its_end_is_refused() -> None:

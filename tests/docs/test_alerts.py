@@ -108,9 +108,7 @@ def test_each_operator_gets_what_its_rules_tell() -> None:
             want.setdefault(rule.operator, set()).add(rule.name)
     lines = section(read("messages.md"), "Operators").splitlines()
     gets = {
-        name: _names(line)
-        for line in lines
-        if (name := line.removeprefix("| `").partition("`")[0]) in want.keys()
+        name: _names(line) for line in lines if (name := line.removeprefix("| `").partition("`")[0]) in want
     }
     assert gets == want, f"{_MESSAGES}: the rules with `operator`"
 

@@ -127,11 +127,8 @@ def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
         found[shard] = max(found.get(shard, (0, 0, 0)), tuple(values))
     for shard, (version, time, read_to) in found.items():
         yield {"shard": shard, "accrued_ms": min(time, read_to), "life": version >> LIFE_BITS}
-    first: dict[int, int] = {}
-    for shard, started in read(shelf, JOBS, "shard", "started"):
-        if started is not None and shard not in found:
-            first[shard] = min(started, first.get(shard, started))
-    yield from ({"shard": shard, "accrued_ms": at_ms, "life": 0} for shard, at_ms in first.items())
+    started = {shard for shard, began in read(shelf, JOBS, "shard", "started") if began is not None}
+    yield from ({"shard": shard, "accrued_ms": 0, "life": 0} for shard in sorted(started - found.keys()))
 
 
 def open_shards(shelf: Shelf) -> set[int]:

@@ -61,7 +61,7 @@ def write_script(rng: random.Random) -> Script:
     written += _copies(rng, written)
     written += [_poison(rng, partitions, span_ms, gap) for _ in range(rng.choice((0, 0, 1, 3)))]
     rules = _rules(len(written), partitions, span_ms, gap)
-    # Known limit: a job that has left for the archive is not judged by a rule that is switched on then.
+    # Known limit: a job that has left for the archive is not judged by a rule that is switched on or tightened then.
     written += rules if settings.job_horizon_ms == DAY_MS else _left_off(rules)
     own = random.Random(rng.random())  # drawn last: all else of a seed stays as it was
     has_budgets = own.random() < BUDGETS_RATIO
@@ -166,13 +166,17 @@ def _rules(seed: int, partitions: int, span_ms: int, gap: tuple[int, int] | None
 
 
 def _left_off(rules: list[Written]) -> Iterator[Written]:
-    """Those of the records that replace none by which a rule is off."""
+    """Those of the records that set no thresholds, and replace none by which a rule is off."""
     off: set[object] = set()
     for one in sorted(rules, key=lambda each: each.append_ms):
         value = one.line.value
-        if not isinstance(value, dict) or value.get("name") not in off:
+        if not isinstance(value, dict):
             yield one
-        if isinstance(value, dict) and value.get("enabled") is False:
+            continue
+        is_off = value.get("enabled") is False
+        if value.get("name") not in off and (is_off or not value.get("thresholds")):
+            yield one
+        if is_off:
             off.add(value["name"])
 
 

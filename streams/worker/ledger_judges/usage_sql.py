@@ -31,14 +31,14 @@ BOOKED: Final = """
 SELECT shard, argMax(time, version) AS accrued, argMax(read_to, version) AS accrued_from, max(version) AS newest
 FROM books FINAL GROUP BY shard"""
 
-#: The books of a checkpoint are stored after its jobs: until then a shard's first job says since when it is missing.
+#: The books of a checkpoint are stored after its jobs, of which the first may have a part: until then nothing is complete.
 #: An owner that takes a shard over puts books back before any other row; `life` says whose they are.
 ACCRUED: Final = f"""
 SELECT shard, toUnixTimestamp64Milli(least(accrued, accrued_from)) AS accrued_ms, bitShiftRight(newest, {LIFE_BITS}) AS life
 FROM ({BOOKED}) WHERE {_OF_LOG}
 UNION ALL
-SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms, toUInt64(0) AS life FROM jobs
-WHERE {_OF_LOG} AND started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
+SELECT DISTINCT shard, toInt64(0) AS accrued_ms, toUInt64(0) AS life FROM jobs
+WHERE {_OF_LOG} AND started IS NOT NULL AND shard NOT IN (SELECT shard FROM books)"""
 
 #: Up to where all rows are stored: what a former owner stored beyond the newest books is taken back.
 NEXT_OFFSETS: Final = f"""

@@ -250,7 +250,7 @@ def _notes(
     charged: Charged, bills: BillsOfMonth, cost: BillCost, month: str, *, is_dropped: bool
 ) -> list[str]:
     """What a reader would not expect, and what mends it."""
-    from streams.cli.shown_currency import converted_words
+    from streams.cli.shown_currency import LOADS_RATES, converted_words
 
     notes = []
     if is_dropped:
@@ -258,16 +258,7 @@ def _notes(
             f"the minutes of {month} were dropped (meter.minutes_retention_days): idle time is not charged, "
             "and no line finds the jobs of its resource"
         )
-    notes += [
-        how_many(
-            int(row["lines"]),
-            "line of the bill is not in USD, has no rate of its day, and is charged to nobody",
-            "lines of the bill are not in USD, have no rate of their day, and are charged to nobody",
-        )
-        + f": {plain(row['amount'])} "
-        f"{row['billing_currency']}; `trainfare fx load` loads rates"
-        for row in bills.currencies
-    ]
+    notes += [f"{each.words}; {LOADS_RATES}" for each in bills.unrated]
     notes += [f"converted: {converted_words(row)}" for row in bills.converted]
     if cost is not BillCost.billed and bills.commitments:
         notes.append(

@@ -16,6 +16,8 @@ from streams.costs.month_reader import MonthSource, records
 from streams.errors import WrongUseError
 
 _DAY: Final = timedelta(days=1)
+#: What mends lines without a rate.
+LOADS_RATES: Final = "`trainfare fx load` loads rates"
 
 
 def rate_of(store: MonthSource, currency: str, month: str, now_ms: int) -> ShownRate:

@@ -77,13 +77,15 @@ def statement(
     code = currency_of("--currency", currency)
     check_one_of(data, url)
     settings = settings_for(data)
-    from streams.cli.shown_currency import rate_of
+    from streams.cli.shown_currency import LOADS_RATES, rate_of
     from streams.costs.statement import ShownCurrency, statement_of
 
     with reader_for(data, url, settings=settings) as store:
         shown = ShownCurrency(rate_of(store, code, month, SystemClock().now_ms()) if code else None)
         found = statement_of(store, team, month, rules)
     say_utc_month(month, settings.calendar.calendar())
+    notes = [f"{visible(each.words)}; {LOADS_RATES}" for each in found.without_rate]
+    sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
     if form is StatementFormat.pdf:
         from streams.cli.statement_pdf import written_pdf
 

@@ -327,9 +327,10 @@ def _small_print(found: TeamStatement) -> list[str]:
     ]
     if len(found.bills) > _BILLS:
         bills.append(f"{len(found.bills) - _BILLS} more")
+    unrated = "".join(f" {drawn(each.words, 200)}." for each in found.without_rate)
     said = [
         f"Charged at {_COSTS[rules.cost.value]}; {', '.join(shares)}. Amounts are rounded to cents so that each table sums: {_EXACT}.",
-        f"The month is that of UTC, as months of bills are. Bills of the month: {'; '.join(bills) if bills else 'none'}.",
+        f"The month is that of UTC, as months of bills are. Bills of the month: {'; '.join(bills) if bills else 'none'}.{unrated}",
     ]
     if found.closed:
         said.append(

@@ -128,7 +128,7 @@ SELECT load_id, max(l.line) AS last_line, countIf(isNotNull(l.billed_usd)) AS li
 FROM billed_lines AS l WHERE <of month> GROUP BY load_id ORDER BY load_id
 """)
 #: What has no rate, in its own currency, and what was converted, with the days of the rates.
-CURRENCIES: Final = _filled("""
+UNRATED: Final = _filled("""
 SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount
 FROM billed_lines AS l WHERE <of month> AND isNull(l.billed_usd)
 GROUP BY billing_currency ORDER BY billing_currency

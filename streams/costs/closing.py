@@ -34,7 +34,7 @@ from streams.costs.closing_sql import (
     ledger_digest,
     prices_digest,
 )
-from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, records
+from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, UnratedLines, records
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
 
@@ -129,6 +129,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ledger: dict[str, str]  # a hash of each day's hours of jobs and nodes
     before: str  # SHA-256 of the manifest of the month closed before; '': it was the first
     prices: str = ""  # a hash of the prices that could be used in it
+    without_rate: list[UnratedLines] = []
 
 
 @dataclass(frozen=True)
@@ -279,6 +280,7 @@ def manifest_of(store: MonthSource, closing: Closing, now_ms: int) -> str:
         ledger=ledger_digest(store, span),
         before="" if last is None else hashlib.sha256(last[1].manifest.encode()).hexdigest(),
         prices=prices_digest(store, span),
+        without_rate=closing.bills.unrated,
     )
     return msgspec.json.encode(manifest).decode()
 
@@ -352,8 +354,8 @@ def refuse_unreconciled(closing: Closing) -> None:
         raise WrongUseError(
             f"{closing.month}: nothing of it is metered or billed, and what is closed stays closed; --unreconciled closes it nevertheless"
         )
-    if bills.currencies:
-        lines = sum(int(row["lines"]) for row in bills.currencies)
+    if bills.unrated:
+        lines = sum(each.lines for each in bills.unrated)
         raise WrongUseError(
             f"{closing.month}: {how_many(lines, 'line of its bills has', 'lines of its bills have')} no exchange rate, so nobody is charged for that: `trainfare fx load` "
             "loads rates; --unreconciled closes the month nevertheless"

@@ -8,7 +8,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from schemas.allocation_rules import AllocationRule, rule_sql
+from schemas.counting import how_many
 from schemas.durations import DAY_MS
 from sinks.answer import QueryResult
 from streams.costs import charge_sql
@@ -61,6 +64,24 @@ def _units(share: Decimal | str) -> int:
     return int(Decimal(share).scaleb(9))
 
 
+class UnratedLines(msgspec.Struct, frozen=True):
+    """Lines of a month's bills in a currency without a rate of their day."""
+
+    currency: str
+    lines: int
+    amount: Decimal  # in that currency
+
+    @property
+    def words(self) -> str:
+        """What it means for who pays."""
+        said = how_many(
+            self.lines,
+            "line of the bill is not in USD, has no rate of its day, and is charged to nobody",
+            "lines of the bill are not in USD, have no rate of their day, and are charged to nobody",
+        )
+        return f"{said}: {self.amount:f} {self.currency}"
+
+
 @dataclass(frozen=True)
 class BillsOfMonth:
     """The files of a month's bills, and what is said of them."""
@@ -72,8 +93,8 @@ class BillsOfMonth:
     commitments_usd: Decimal
     billed_usd: Decimal  # of all other lines
     with_amount: int  # lines with an amount other than 0
-    currencies: list[dict[str, Any]]  # of lines in others than dollars, without a rate
-    converted: list[dict[str, Any]]  # the same with one
+    unrated: list[UnratedLines]
+    converted: list[dict[str, Any]]  # lines in other currencies than dollars, with a rate
 
 
 class MonthReader:
@@ -106,7 +127,7 @@ class MonthReader:
         (kept,) = records(store, charge_sql.KEPT)
         self.is_dropped = int(self._time["first"][:7].replace("-", "")) < int(str(kept["month"]))
         self.bills = self._bills()
-        if self._hours != whole and (self.bills.lines or self.bills.currencies):
+        if self._hours != whole and (self.bills.lines or self.bills.unrated):
             raise WrongUseError(
                 f"--tz: bills of {self._month['month'][:7]} are loaded, and their months and days are those of UTC: leave out --tz, or "
                 "ask for what was metered alone: trainfare costs --tz"
@@ -174,7 +195,10 @@ class MonthReader:
             commitments_usd=sum((row["commitments_usd"] for row in rows), Decimal(0)),
             billed_usd=sum((row["billed_usd"] for row in rows), Decimal(0)),
             with_amount=sum(row["with_amount"] for row in rows),
-            currencies=records(self._store, charge_sql.CURRENCIES, **self._month),
+            unrated=[
+                UnratedLines(row["billing_currency"], int(row["lines"]), row["amount"])
+                for row in records(self._store, charge_sql.UNRATED, **self._month)
+            ],
             converted=records(self._store, charge_sql.CONVERTED, **self._month),
         )
 

@@ -24,7 +24,7 @@ from streams.costs.closing import (
     month_bills_known,
 )
 from streams.costs.currency import USD, ShownRate, add_converted
-from streams.costs.month_reader import MonthSource
+from streams.costs.month_reader import MonthSource, UnratedLines
 from streams.errors import WrongUseError
 
 _PROJECT, _OWNER, _JOB = 2, 3, 5  # of the key
@@ -92,6 +92,7 @@ class TeamStatement(NamedTuple):
     bills: list[ClosedBill]
     rows: list[ClosedRow]
     skipped: list[str]  # closed months that cannot be adjusted, of an open month
+    without_rate: Sequence[UnratedLines] = ()  # of the month's bills: nobody is charged for them
 
     @property
     def title(self) -> str:
@@ -187,6 +188,10 @@ class TeamStatement(NamedTuple):
                 }
                 for each in self.bills
             ],
+            "without_rate": [
+                _short({"currency": each.currency, "lines": each.lines, "amount": each.amount})
+                for each in self.without_rate
+            ],
             "rows": self.records(shown),
         }
         if shown.rate is not None:
@@ -248,13 +253,24 @@ def statement_of(store: MonthSource, team: str, month: str, rules: ClosingRules)
         digest = hashlib.sha256(closed.manifest.encode()).hexdigest()
         rows = closed_rows(store, month=month, team=team)
         found = TeamStatement(
-            team, month, manifest.closed, closed.key_id, digest, manifest.rules, manifest.bills, rows, []
+            team,
+            month,
+            manifest.closed,
+            closed.key_id,
+            digest,
+            manifest.rules,
+            manifest.bills,
+            rows,
+            [],
+            manifest.without_rate,
         )
     else:
         closing = as_closed_now(store, month, rules)
         rows = [row for row in closing.rows if row.key[0] in (JOBS, UNUSED, SHARED) and row.key[1] == team]
         bills = month_bills_known(store, month)
-        found = TeamStatement(team, month, "", "", "", closing.rules, bills, rows, closing.skipped)
+        found = TeamStatement(
+            team, month, "", "", "", closing.rules, bills, rows, closing.skipped, closing.bills.unrated
+        )
     if not found.rows:
         raise WrongUseError(
             f"team {team!r}: no job of it cost anything in {month}; `trainfare chargeback --month {month}` lists the teams"

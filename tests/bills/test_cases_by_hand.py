@@ -137,8 +137,8 @@ def test_a_bill_with_values_in_three_currencies_is_charged_in_dollars(books: Boo
         "speech": sum(each / 4 for each in of_line),
     }
     assert total(all_rows.rows, "billed_usd") == sum(of_line)
-    (left,) = reader.bills.currencies
-    assert (left["billing_currency"], left["lines"], left["amount"]) == ("CHF", 1, Decimal("7.5"))
+    (left,) = reader.bills.unrated
+    assert (left.currency, left.lines, left.amount) == ("CHF", 1, Decimal("7.5"))
     assert {each["billing_currency"]: each["amount_usd"] for each in reader.bills.converted} == {
         "EUR": of_line[0],
         "JPY": of_line[1],

@@ -194,6 +194,17 @@ def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path)
     assert "dropped" not in trainfare("chargeback", "--month", "2020-05", "--data", copy).err
 
 
+@pytest.mark.parametrize("form", ["table", "csv", "json", "pdf"])
+def test_a_statement_names_lines_without_a_rate(data: Path, tmp_path: Path, form: str) -> None:
+    asked = ("statement", "--team", "=1+1", "--month", "2020-04", "--data", data, "--format", form)
+    done = trainfare(*asked, "--out", tmp_path / "statement")
+    assert done.code == 0, done.err
+    assert done.one_line() == (
+        "trainfare: 1 line of the bill is not in USD, has no rate of its day, and is charged to nobody: "
+        "7.000000000000000000 EUR; `trainfare fx load` loads rates"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -7,11 +7,13 @@ import csv
 import io
 import re
 import zlib
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from schemas.bill_tables import FX_RATES
 from sinks.clickhouse import ClickHouseStore
 from streams.cli.statement import StatementFormat, _text
 from streams.cli.statement_pdf import drawn, must_have_reportlab, written_pdf
@@ -21,6 +23,7 @@ from streams.costs.statement import DOLLARS, TeamStatement, in_cents
 from streams.errors import WrongUseError
 from tests.bills.test_closing import Books, with_may
 from tests.cli.command import trainfare
+from tests.sinks.rows import rows
 
 HOSTILE = (
     '=HYPERLINK("http://x.example","pay")',
@@ -94,6 +97,21 @@ def test_an_open_month_says_so(books: Books) -> None:
     words = words_of(written_pdf(found))
     assert "these charges may change. 30.00 USD are on no bill yet" in words
     assert "not closed: figures may change" in words
+
+
+def test_lines_without_a_rate_are_named_as_the_month_was_closed(books: Books) -> None:
+    books.used("a", "2026-05", "30")
+    books.billed("2026-05", "9440.5", BillingCurrency="NOK")
+    said = "1 line of the bill is not in USD, has no rate of its day, and is charged to nobody: 9440.5"
+    opened = books.statement("vision", "2026-05")
+    books.close("2026-05", is_forced=True)
+    rate = {"currency": "NOK", "day": datetime(2026, 5, 1, tzinfo=UTC), "units": Decimal(10), "dollars": Decimal(1)}  # fmt: skip
+    books.store.insert(FX_RATES, rows(FX_RATES, rate), "rate")
+    for found in (opened, books.statement("vision", "2026-05")):
+        without_rate = found.record()["without_rate"]
+        assert without_rate == [{"currency": "NOK", "lines": 1, "amount": Decimal("9440.5")}]
+        assert said in " ".join(words_of(written_pdf(found)).split())
+    assert books.verified("2026-05").faults == []
 
 
 def test_statements_of_all_teams_are_what_was_closed(books: Books) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from schemas.counting import how_many
 from schemas.escaping import visible
-from streams.cli.output import usd
 from streams.costs.statement import DOLLARS, PARTS, ShownCurrency, TeamStatement, gpu_hours
 from streams.errors import WrongUseError
 
@@ -24,6 +23,7 @@ _ADJUSTMENTS: Final = 10
 _BILLS: Final = 6
 _NAME_CHARS: Final = 64
 _EXACT: Final = "the CSV of the statement has every job to the last digit"
+_ADJUSTED: Final = "adjustments_usd"
 _INK: Final = "#1d2433"
 _DIM: Final = "#5b6475"
 _LINE: Final = "#d5dae3"
@@ -109,14 +109,15 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
     from reportlab.platypus import KeepTogether, Spacer
 
     own, adjustments = found.own, found.adjustments
+    made_of, late = _cents(found, shown)
     story: list[Any] = [
         _text(f"Statement of {_month_name(found.month)}", 10, _DIM),
         _text(drawn(found.title), 20, _INK, is_bold=True),
         Spacer(1, 4),
-        _text(_state(found, shown), 9, _DIM),
+        _text(_state(found, shown, made_of), 9, _DIM),
         *_rate(found, shown),
         Spacer(1, 10),
-        _total(found, shown, width),
+        _total(found, shown, width, made_of),
         Spacer(1, 12),
     ]
     shared = found.amount("unallocated_usd")
@@ -125,32 +126,23 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
         if shared
         else {}
     )
-    parts = [(f"{title}{beside.get(name, '')}", found.amount(name)) for name, title in PARTS]
-    rows = [(title, amount) for title, amount in parts if amount]
-    rows += [
-        ("Adjustments of earlier months", sum_)
-        for sum_ in [_sum(each.charge_usd for each in adjustments)]
-        if adjustments
-    ]
+    titles = {**dict(PARTS), _ADJUSTED: "Adjustments of earlier months"}
     story += _section(
         "What it is made of",
         ("", shown.code),
-        [
-            (title, _money(cents))
-            for (title, _), cents in zip(rows, shown.cents([amount for _, amount in rows]), strict=True)
-        ],
+        [(f"{titles[name]}{beside.get(name, '')}", _money(amount)) for name, amount in made_of.items()],
         (width - 90, 90),
         total=_money(shown.cents([found.total_usd])[0]),
     )
     if adjustments:
         kept = adjustments[:_ADJUSTMENTS]
         listed = [
-            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(shown.cents([each.charge_usd])[0]))
-            for each in kept
+            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(cent))
+            for each, cent in zip(kept, late, strict=False)
         ]
         if len(adjustments) > len(kept):
-            rest = _sum(each.charge_usd for each in adjustments[len(kept) :])
-            listed.append(("", f"{len(adjustments) - len(kept)} more", "", _money(shown.cents([rest])[0])))
+            rest = _sum(late[len(kept) :])
+            listed.append(("", f"{len(adjustments) - len(kept)} more", "", _money(rest)))
         story.append(
             KeepTogether(
                 _section(
@@ -183,7 +175,15 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
     return story
 
 
-def _total(found: TeamStatement, shown: ShownCurrency, width: float) -> Any:
+def _cents(found: TeamStatement, shown: ShownCurrency) -> tuple[dict[str, Decimal], list[Decimal]]:
+    """What the statement is made of, in cents that sum to its total, and each adjustment: one figure wherever it is named."""
+    amounts = {name: amount for name, _ in PARTS if (amount := found.amount(name))}
+    cents = shown.cents([*amounts.values(), *(each.charge_usd for each in found.adjustments)])
+    made_of, late = dict(zip(amounts, cents, strict=False)), cents[len(amounts) :]
+    return made_of | ({_ADJUSTED: _sum(late)} if late else {}), late
+
+
+def _total(found: TeamStatement, shown: ShownCurrency, width: float, made_of: dict[str, Decimal]) -> Any:
     from reportlab.platypus import Table, TableStyle
 
     cells = [
@@ -191,14 +191,8 @@ def _total(found: TeamStatement, shown: ShownCurrency, width: float) -> Any:
         ("Jobs", f"{len(found.own):,}"),
         ("GPU-hours", f"{gpu_hours(found.own):,.1f}"),
     ]
-    if found.adjustments:
-        cells.insert(
-            1,
-            (
-                "Of it earlier months",
-                _money(shown.cents([_sum(each.charge_usd for each in found.adjustments)])[0]),
-            ),
-        )
+    if _ADJUSTED in made_of:
+        cells.insert(1, ("Of it earlier months", _money(made_of[_ADJUSTED])))
     table = Table(
         [
             [_text(title, 8, _DIM) for title, _ in cells],
@@ -298,11 +292,11 @@ def _cut_jobs(
     ]
 
 
-def _state(found: TeamStatement, shown: ShownCurrency) -> str:
+def _state(found: TeamStatement, shown: ShownCurrency, made_of: dict[str, Decimal]) -> str:
     if found.closed:
         return f"Closed on {found.closed[:10]}. These charges do not change; what comes later is an adjustment of a later month."
-    left = found.amount("only_metered_usd")
-    waiting = f" {usd(shown.amounts([left])[0])} {shown.code} are on no bill yet." if left else ""
+    left = made_of.get("only_metered_usd")
+    waiting = "" if left is None else f" {_money(left)} {shown.code} are on no bill yet."
     return f"Open: the month is not closed, and these charges may change.{waiting}"
 
 

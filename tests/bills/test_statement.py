@@ -99,6 +99,19 @@ def test_an_open_month_says_so(books: Books) -> None:
     assert "not closed: figures may change" in words
 
 
+def test_a_pdf_names_a_part_by_one_figure() -> None:
+    """1.004 + 2.004 + 3.006 are 6.014: in cents 1.00 + 2.01 + 3.00 = 6.01."""
+    billed, metered = Decimal("1.004"), Decimal("2.004")
+    amounts = (*[Decimal(0)] * 3, billed, Decimal(0), metered, *[Decimal(0)] * 3, billed + metered)
+    own = row("a", "0")._replace(amounts=amounts)
+    late = row("b", "3.006", of_month="2026-04", reason="late event")
+    words = " ".join(words_of(written_pdf(statement(own, late, closed=""))).split())
+    assert "2.01 USD are on no bill yet" in words
+    assert "Metered, on no bill 2.01" in words
+    assert "Adjustments of earlier months 3.00" in words
+    assert words.count("3.00") == 3  # also above, and where adjustments are listed
+
+
 def test_lines_without_a_rate_are_named_as_the_month_was_closed(books: Books) -> None:
     books.used("a", "2026-05", "30")
     books.billed("2026-05", "9440.5", BillingCurrency="NOK")

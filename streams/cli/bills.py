@@ -22,7 +22,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json,
 from streams.cli.reading import Reader, reader, reader_at, reader_for
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
-from streams.costs.closing_sql import CLOSED
+from streams.costs.closing_sql import CLOSED, LOADS
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -35,19 +35,6 @@ _ENDINGS: Final = (
 )
 _WANTED: Final = "name a bill: CSV or JSON lines, also .gz, .zst or .zip, or Parquet, or a folder of them"
 _LEVELS: Final = ("day", "account", "resource", "sku")
-_LIST: Final = """
-SELECT l.file AS file, l.format AS format, l.status AS status, l.invoice_issuer_name AS invoice_issuer_name,
-       l.billing_account_id AS billing_account_id, toDate(l.billing_period_start) AS billing_period_start, l.lines AS lines,
-       l.correction_lines AS correction_lines, l.other_currency_lines AS other_currency_lines,
-       l.billed_usd + ifNull(c.converted, toDecimal128(0, 18)) AS billed_usd, l.time AS loaded, l.load_id AS load_id
-FROM bill_loads AS l FINAL
-LEFT JOIN (
-    SELECT load_id, invoice_issuer_name, billing_account_id, billing_period_start, sum(billed_usd) AS converted
-    FROM billed_lines WHERE billing_currency != 'USD'
-    GROUP BY load_id, invoice_issuer_name, billing_account_id, billing_period_start
-) AS c USING (load_id, invoice_issuer_name, billing_account_id, billing_period_start)
-ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, l.time, file, load_id
-"""
 #: The months that a file has bills of.
 _MONTHS: Final = """
 SELECT DISTINCT formatDateTime(billing_period_start, '%Y-%m') AS name FROM bill_loads FINAL
@@ -217,7 +204,7 @@ def allocate(
 def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = OutputFormat.table) -> None:
     """List the bills that were loaded, also those that were replaced."""
     with reader_for(data, url) as store:
-        answer = store.ask(_LIST)
+        answer = store.ask(LOADS)
     rows = list(answer.rows())
     if form is OutputFormat.table:
         rows = [(*row[:9], usd(row[9]), row[10], str(row[11])[:12]) for row in rows]

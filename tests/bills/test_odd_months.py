@@ -36,6 +36,11 @@ def test_two_currencies_and_a_bill_that_a_smaller_one_replaces_after_the_closing
     assert Decimal(closed.charge_usd) == 47
     totals = {team: books.statement(team, "2026-05").total_usd for team in ("vision", "speech")}
     assert totals == {"vision": Decimal("35.25"), "speech": Decimal("11.75")}
+    bills = books.statement("vision", "2026-05").record()["bills"]
+    assert {each["issuer"]: Decimal(each["billed_usd"]) for each in bills} == {
+        "Cloud Inc.": 36,
+        "Cloud GmbH": 11,
+    }
 
     period = {"BillingPeriodStart": "2026-05-01", "BillingPeriodEnd": "2026-06-01", "ChargePeriodStart": "2026-05-03", "ChargePeriodEnd": "2026-05-04"}  # fmt: skip
     amounts = dict.fromkeys(("BilledCost", "EffectiveCost", "ListCost"), "2")

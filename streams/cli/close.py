@@ -124,7 +124,8 @@ def _show(closed: ClosedMonth, skipped: list[str], form: OutputFormat) -> None:
 def _show_open(
     store: Reader, month: str, rules: ClosingRules, form: OutputFormat, *, is_forced: bool
 ) -> None:
-    from streams.costs.closing import as_closed_now, refuse_early, refuse_unreconciled
+    from streams.costs.closing import as_closed_now, early_reasons
+    from streams.costs.unreconciled import unreconciled_reasons
 
     closing = as_closed_now(store, month, rules)
     totals = {
@@ -133,16 +134,17 @@ def _show_open(
         "unreconciled_usd": closing.unreconciled_usd,
     }
     shown = {name: usd(value) if form is OutputFormat.table else value for name, value in totals.items()}
-    write_summary({"month": month, "tz": UTC_ZONE, **shown, "rows": len(closing.rows)}, {}, form)
+    reasons = early_reasons(store, month, SystemClock().now_ms())
+    if not is_forced:
+        reasons += unreconciled_reasons(closing)
+    summary: dict[str, object] = {"month": month, "tz": UTC_ZONE, **shown, "rows": len(closing.rows)}
+    if form is OutputFormat.json:
+        summary["refused"] = reasons
+    write_summary(summary, {}, form)
     _say_skipped(closing.skipped)
     if form is OutputFormat.table:
         sys.stdout.write("nothing was closed\n")
-    try:
-        refuse_early(store, month, SystemClock().now_ms())
-        if not is_forced:
-            refuse_unreconciled(closing)
-    except WrongUseError as fault:
-        sys.stderr.write(f"trainfare: closing it now would be refused: {fault}\n")
+    sys.stderr.write("".join(f"trainfare: closing it now would be refused: {reason}\n" for reason in reasons))
 
 
 def _say_shut_out(store: Reader, month: str) -> None:

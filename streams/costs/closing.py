@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from schemas.allocation_rules import AllocationRule
 from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
-from schemas.counting import how_many
 from schemas.durations import DAY_S
 from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
@@ -36,6 +35,7 @@ from streams.costs.closing_sql import (
 )
 from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, UnratedLines, records
 from streams.costs.shares import Rule
+from streams.costs.unreconciled import unreconciled_reasons
 from streams.errors import WrongUseError
 
 LEVELS: Final = ("team", "project", "owner", "experiment", "job")
@@ -231,29 +231,31 @@ def shut_out(store: MonthSource, month: str) -> list[str]:
     return [str(row["name"]) for row in records(store, BEFORE, first=month_span(month)["first"])]
 
 
-def refuse_early(store: MonthSource, month: str, now_ms: int) -> None:
-    """Refuse to close a month that is closed, has not ended, or would leave a gap.
+def early_reasons(store: MonthSource, month: str, now_ms: int) -> list[str]:
+    """Why a month cannot be closed now whatever it has: it is closed, has not ended, or would leave a gap.
 
     Raises:
-        WrongUseError: So it is.
+        WrongUseError: It is no month.
     """
     until = datetime.fromisoformat(month_span(month)["until"]).replace(tzinfo=UTC)
+    found = []
     if now_ms < until.timestamp() * 1_000:
-        raise WrongUseError(f"{month} has not ended: close it from {until:%Y-%m-%d} on (UTC)")
+        found.append(f"{month} has not ended: close it from {until:%Y-%m-%d} on (UTC)")
     closed = closed_months(store)
+    later = [each for each in closed if each > month]
     if month in closed:
-        raise WrongUseError(
+        found.append(
             f"{month} is closed since {closed[month].read().closed}; what comes later for it is an adjustment of the next month"
         )
-    later = [each for each in closed if each > month]
-    if later:
-        raise WrongUseError(
+    elif later:
+        found.append(
             f"{later[0]} is closed already, and months are closed in order: {month} can no longer be"
         )
-    if closed:
+    elif closed:
         last = month_span(max(closed))["until"][:7]
         if last != month:
-            raise WrongUseError(f"{max(closed)} was closed last: close {last} before {month}")
+            found.append(f"{max(closed)} was closed last: close {last} before {month}")
+    return found
 
 
 def manifest_of(store: MonthSource, closing: Closing, now_ms: int) -> str:
@@ -332,40 +334,24 @@ def close(
     Raises:
         WrongUseError: It is closed, has not ended, or is not reconciled.
     """
-    refuse_early(store, month, now_ms)
+    _refuse(early_reasons(store, month, now_ms))
     closing = as_closed_now(store, month, rules)
     if not is_forced:
-        refuse_unreconciled(closing)
+        _refuse(unreconciled_reasons(closing))
     # Rows of a closing that failed before its manifest was stored: they would stand beside the new ones.
     store.forget_closing(_seconds(month))
     manifest = manifest_of(store, closing, now_ms)
     sealed = ClosedMonth(month, manifest, *sign(manifest))
-    refuse_early(store, month, now_ms)  # reading a large month takes its time
+    _refuse(early_reasons(store, month, now_ms))  # reading a large month takes its time
     store_closing(store, closing, sealed, now_ms)
     if closed_months(store)[month] != sealed:
         raise WrongUseError(f"{month} was closed at the same time by another command, whose manifest counts")
     return sealed, closing.skipped
 
 
-def refuse_unreconciled(closing: Closing) -> None:
-    """Raise `WrongUseError` if something of the month is on no bill, or has no exchange rate."""
-    left, bills = closing.unreconciled_usd, closing.bills
-    if not any(row.of_month == closing.month for row in closing.rows):
-        raise WrongUseError(
-            f"{closing.month}: nothing of it is metered or billed, and what is closed stays closed; --unreconciled closes it nevertheless"
-        )
-    if bills.unrated:
-        lines = sum(each.lines for each in bills.unrated)
-        raise WrongUseError(
-            f"{closing.month}: {how_many(lines, 'line of its bills has', 'lines of its bills have')} no exchange rate, so nobody is charged for that: `trainfare fx load` "
-            "loads rates; --unreconciled closes the month nevertheless"
-        )
-    if left:
-        what = "no bill of it is loaded" if not bills.lines else "its bills do not cover them"
-        raise WrongUseError(
-            f"{closing.month}: {left:f} USD are metered and on no bill yet ({what}): `trainfare bills load` loads bills, "
-            "`bills reconcile` says where they differ; --unreconciled closes the month with what was metered"
-        )
+def _refuse(reasons: Sequence[str]) -> None:
+    if reasons:
+        raise WrongUseError(reasons[0])
 
 
 def rows_digest(rows: Iterable[ClosedRow]) -> str:

@@ -194,6 +194,18 @@ def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path)
     assert "dropped" not in trainfare("chargeback", "--month", "2020-05", "--data", copy).err
 
 
+def test_a_dry_run_names_all_for_which_closing_would_be_refused(data: Path) -> None:
+    asked = ("close", "2099-01", "--dry-run", "--data", data)
+    done = trainfare(*asked, "--format", "json")
+    not_ended, nothing = json.loads(done.out)["refused"]
+    assert not_ended == "2099-01 has not ended: close it from 2099-02-01 on (UTC)"
+    assert "nothing of it is metered or billed" in nothing
+    for reason in (not_ended, nothing):
+        assert f"trainfare: closing it now would be refused: {reason}\n" in done.err
+    forced = trainfare(*asked, "--unreconciled", "--format", "json")
+    assert json.loads(forced.out)["refused"] == [not_ended]
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "json", "pdf"])
 def test_a_statement_names_lines_without_a_rate(data: Path, tmp_path: Path, form: str) -> None:
     asked = ("statement", "--team", "=1+1", "--month", "2020-04", "--data", data, "--format", form)

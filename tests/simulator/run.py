@@ -35,7 +35,7 @@ _CALM_AFTER_MS = 10_000
 _AHEAD_AT_MOST_MS = 61_000
 #: What is judged so early, no record can come before.
 _AHEAD_AND_EQUAL_MS = 100
-_LIMIT_MS = 20 * MINUTE_MS  # after the calm
+_LIMIT_MS = 45 * MINUTE_MS  # after the calm: a ticket may wait for half an hour for others of its cause
 
 
 @dataclass

@@ -125,7 +125,6 @@ def _show_open(
     store: Reader, month: str, rules: ClosingRules, form: OutputFormat, *, is_forced: bool
 ) -> None:
     from streams.costs.closing import as_closed_now, early_reasons
-    from streams.costs.unreconciled import unreconciled_reasons
 
     closing = as_closed_now(store, month, rules)
     totals = {
@@ -136,7 +135,7 @@ def _show_open(
     shown = {name: usd(value) if form is OutputFormat.table else value for name, value in totals.items()}
     reasons = early_reasons(store, month, SystemClock().now_ms())
     if not is_forced:
-        reasons += unreconciled_reasons(closing)
+        reasons += closing.unreconciled_reasons
     summary: dict[str, object] = {"month": month, "tz": UTC_ZONE, **shown, "rows": len(closing.rows)}
     if form is OutputFormat.json:
         summary["refused"] = reasons

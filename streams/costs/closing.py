@@ -152,6 +152,12 @@ class Closing:
         at = AMOUNTS.index("only_metered_usd")
         return added(row.amounts[at] for row in self.rows if row.of_month == self.month)
 
+    @property
+    def unreconciled_reasons(self) -> list[str]:
+        """Why it is closed only by will."""
+        is_empty = not any(row.of_month == self.month for row in self.rows)
+        return unreconciled_reasons(self.month, self.unreconciled_usd, self.bills, is_empty=is_empty)
+
 
 class ClosedMonth(NamedTuple):
     """A month that is closed, as it is stored."""
@@ -337,7 +343,7 @@ def close(
     _refuse(early_reasons(store, month, now_ms))
     closing = as_closed_now(store, month, rules)
     if not is_forced:
-        _refuse(unreconciled_reasons(closing))
+        _refuse(closing.unreconciled_reasons)
     # Rows of a closing that failed before its manifest was stored: they would stand beside the new ones.
     store.forget_closing(_seconds(month))
     manifest = manifest_of(store, closing, now_ms)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from decimal import Decimal
 
 from schemas.counting import how_many
-
-if TYPE_CHECKING:
-    from streams.costs.closing import Closing
+from streams.costs.month_reader import BillsOfMonth
 
 
-def unreconciled_reasons(closing: Closing) -> list[str]:
-    """Why a month is closed only by will: it has nothing, lines without an exchange rate, or a part on no bill."""
-    left, bills = closing.unreconciled_usd, closing.bills
+def unreconciled_reasons(month: str, left: Decimal, bills: BillsOfMonth, *, is_empty: bool) -> list[str]:
+    """Why a month is closed only by will: it has nothing, lines without an exchange rate, or a part on no bill.
+
+    Args:
+        month: Its name, such as 2026-10.
+        left: What is metered and on no bill yet (USD).
+        bills: Its bills.
+        is_empty: Whether nothing of it is metered or billed.
+    """
     found = []
     if bills.unrated:
         lines = sum(each.lines for each in bills.unrated)
         found.append(
-            f"{closing.month}: {how_many(lines, 'line of its bills has', 'lines of its bills have')} no exchange rate, so nobody is charged for that: `trainfare fx load` "
+            f"{month}: {how_many(lines, 'line of its bills has', 'lines of its bills have')} no exchange rate, so nobody is charged for that: `trainfare fx load` "
             "loads rates; --unreconciled closes the month nevertheless"
         )
     if left:
         what = "no bill of it is loaded" if not bills.lines else "its bills do not cover them"
         found.append(
-            f"{closing.month}: {left:f} USD are metered and on no bill yet ({what}): `trainfare bills load` loads bills, "
+            f"{month}: {left:f} USD are metered and on no bill yet ({what}): `trainfare bills load` loads bills, "
             "`bills reconcile` says where they differ; --unreconciled closes the month with what was metered"
         )
-    if not found and not any(row.of_month == closing.month for row in closing.rows):
+    if not found and is_empty:
         found.append(
-            f"{closing.month}: nothing of it is metered or billed, and what is closed stays closed; --unreconciled closes it nevertheless"
+            f"{month}: nothing of it is metered or billed, and what is closed stays closed; --unreconciled closes it nevertheless"
         )
     return found

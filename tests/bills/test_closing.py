@@ -29,7 +29,6 @@ from streams.costs.closing_key import NO_SECRETS, ClosingKey, closing_key
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
 from streams.costs.statement import TeamStatement, statement_of
-from streams.costs.unreconciled import unreconciled_reasons
 from streams.costs.verifying import Verified, found_closed, verified
 from streams.errors import WrongUseError
 from tests.bills.bill import line, loaded, written
@@ -293,9 +292,8 @@ def test_what_is_not_reconciled_is_closed_only_by_will(books: Books) -> None:
     books.billed("2026-05", "9", BillingCurrency="EUR")
     with pytest.raises(WrongUseError, match="1 line of its bills has no exchange rate"):
         books.close("2026-05")
-    without_rate, on_no_bill = unreconciled_reasons(
-        as_closed_now(OpenMonthStore(books.store), "2026-05", RULES)
-    )
+    closing = as_closed_now(OpenMonthStore(books.store), "2026-05", RULES)
+    without_rate, on_no_bill = closing.unreconciled_reasons
     assert "1 line of its bills has no exchange rate" in without_rate
     assert "USD are metered and on no bill yet" in on_no_bill
     manifest = books.close("2026-05", is_forced=True).read()

@@ -6,6 +6,7 @@ It steps the worker's judge through the log's minutes, with the controls of each
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from schemas.durations import DAY_MS, MINUTE_MS
@@ -14,6 +15,7 @@ from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceView
+from streams.engine.rules import silent_source
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
 from streams.notify.links import NO_LINKS, Links
@@ -81,7 +83,9 @@ class LogJudge:
             return []
         found: list[Alert] = []
         if known is None:
-            found += await self._judge_before(owner, first_ms, self._hours.fleet.judge_silent_sources)
+            # Sources may have reported, and ceased to, before anything was metered.
+            silent = partial(self._hours.fleet.judge_sources, rules=(silent_source.RULE.name,))
+            found += await self._judge_before(owner, first_ms, silent)
         days = await self._threads.run(self._reader.rows_by_day, since_ms // DAY_MS * DAY_MS, end_ms)
         for controls, span in self._spans.spans(since_ms, end_ms):
             for part in parts_of(span, days):

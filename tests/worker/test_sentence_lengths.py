@@ -265,7 +265,7 @@ def test_rules_across_jobs(world: World) -> None:
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     runs_ahead(world)
-    reports(world, f"nvidia-smi@{CLUSTER}", 1, 60.5, 120)
+    reports(world, f"kubernetes@{CLUSTER}", 1, 60.5, 120)
     for number in range(3):
         cause = cause_text("silence", CLUSTER, "a3-megagpu-8g-nolssd-reserved")
         fired = {"alert_id": f"al_{number}", "rule": "silent_job", "severity": "ticket", "status": "firing"}

@@ -17,7 +17,7 @@ from streams.clock import ManualClock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
-from streams.engine.ledger_rules.source_silences import SourceRecord, silence_changes, silences
+from streams.engine.ledger_rules.source_silences import SourceRecordTime, silence_changes, silences
 from streams.engine.rules.formatting import SENTENCE_AT_MOST
 from streams.engine.rules.rule import margins_of
 from streams.engine.rules.silent_source import RULE
@@ -241,11 +241,11 @@ def test_a_record_that_is_read_and_not_stored_is_waited_for(
 # -- exact, however the log is cut ---------------------------------------------------------------------------
 
 
-def story(chance: random.Random, hours: int) -> list[SourceRecord]:
+def story(chance: random.Random, hours: int) -> list[SourceRecordTime]:
     """Records of one source: each hour, or more often, or seldom, with silences, and now and then forgotten."""
-    found, at_ms = list[SourceRecord](), chance.randrange(2 * HOUR_MS)
+    found, at_ms = list[SourceRecordTime](), chance.randrange(2 * HOUR_MS)
     while at_ms < hours * HOUR_MS:
-        found.append(SourceRecord(at_ms, chance.random() < 0.07))
+        found.append(SourceRecordTime(at_ms, chance.random() < 0.07))
         usual = chance.choice((0, 1_000, 5 * M, HOUR_MS, HOUR_MS, HOUR_MS, HOUR_MS, 2 * HOUR_MS))
         at_ms += usual if chance.random() < 0.8 else chance.randrange(1, 24 * HOUR_MS)
         at_ms += chance.choice((0, 0, chance.randrange(M)))
@@ -257,7 +257,7 @@ def cuts_of(chance: random.Random, end_ms: int, most: int) -> list[int]:
     return [0, *sorted(inner), end_ms]
 
 
-def judged(records: list[SourceRecord], cuts: list[int], hours: int) -> list[Alert]:
+def judged(records: list[SourceRecordTime], cuts: list[int], hours: int) -> list[Alert]:
     """The changes, judged span by span."""
     of = settings_of(RULE.name, ())._replace(thresholds={"hours": float(hours)})
     firing: list[Alert] = []
@@ -294,7 +294,9 @@ def test_the_stored_rows_give_the_alerts_of_the_plain_words(world: World) -> Non
     judge = FleetJudge(world.store, world.memory)
     changes: list[Alert] = []
     for since_ms, until_ms in pairwise(cuts_of(chance, end_ms, 30)):
-        found = judge.judge_silent_sources(Controls.from_events([]), T0 + since_ms, T0 + until_ms)
+        found = judge.judge_sources(
+            Controls.from_events([]), T0 + since_ms, T0 + until_ms, ("silent_source",)
+        )
         world.memory.stored(found)
         changes += found
     plain = [

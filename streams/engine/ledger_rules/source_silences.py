@@ -19,20 +19,22 @@ from streams.engine.rules.silent_source import (
     LEAST_RECORDS,
     OVER_MS,
     TIMES_USUAL,
-    Silence,
+    SourceSilence,
     finding,
     long_ms,
 )
 
 
-class SourceRecord(NamedTuple):
+class SourceRecordTime(NamedTuple):
     """A record of a source, or that it was forgotten, at its log time."""
 
     at_ms: int
     is_forgotten: bool = False
 
 
-def silences(name: str, records: Sequence[SourceRecord], of: Mapping[str, float]) -> Iterator[Silence]:
+def silences(
+    name: str, records: Sequence[SourceRecordTime], of: Mapping[str, float]
+) -> Iterator[SourceSilence]:
     """Yield the spans in which the rule holds for a source, in order.
 
     Args:
@@ -52,11 +54,11 @@ def silences(name: str, records: Sequence[SourceRecord], of: Mapping[str, float]
         if later is not None:  # a record counts at the minute after it
             until_ms = min(until_ms, _minute_from(later.at_ms + 1))
         if from_ms < until_ms:
-            yield Silence(name, each.at_ms, len(last), twice_usual // 2, silent_ms, from_ms, until_ms)
+            yield SourceSilence(name, each.at_ms, len(last), twice_usual // 2, silent_ms, from_ms, until_ms)
 
 
 def silence_changes(
-    found: Iterable[Silence], firing: Iterable[Alert], since_ms: int, until_ms: int, of: LedgerSettings
+    found: Iterable[SourceSilence], firing: Iterable[Alert], since_ms: int, until_ms: int, of: LedgerSettings
 ) -> list[Alert]:
     """The changes at the whole minutes in (since_ms, until_ms].
 
@@ -67,7 +69,7 @@ def silence_changes(
         until_ms: The last minute to judge.
         of: The settings of the rule.
     """
-    of_source: dict[str, list[Silence]] = {}
+    of_source: dict[str, list[SourceSilence]] = {}
     for each in found:
         of_source.setdefault(each.name, []).append(each)
     now = {alert.subject_name: alert for alert in firing}
@@ -80,7 +82,7 @@ def silence_changes(
 
 
 def _changes(
-    found: Iterable[Silence], fires: Alert | None, first_ms: int, last_ms: int, of: LedgerSettings
+    found: Iterable[SourceSilence], fires: Alert | None, first_ms: int, last_ms: int, of: LedgerSettings
 ) -> Iterator[Alert]:
     quiet_ms = first_ms  # the first minute from which on the rule does not hold
     for each in found:

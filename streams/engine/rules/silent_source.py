@@ -21,7 +21,7 @@ TIMES_USUAL: Final = 3
 OVER_MS: Final = 7 * DAY_MS
 
 
-class Silence(NamedTuple):
+class SourceSilence(NamedTuple):
     """A source says nothing from its last record on; all times are log times in ms."""
 
     name: str
@@ -38,7 +38,7 @@ def long_ms(of: Mapping[str, float]) -> int:
     return round(of["hours"] * HOUR_MS)
 
 
-def finding(of: LedgerSettings, silence: Silence, at_ms: int) -> LedgerFinding:
+def finding(of: LedgerSettings, silence: SourceSilence, at_ms: int) -> LedgerFinding:
     """Return the sentence and the evidence of a source that is silent at a whole minute."""
 
     def said(at_most: int) -> str:
@@ -64,7 +64,7 @@ def finding(of: LedgerSettings, silence: Silence, at_ms: int) -> LedgerFinding:
     )
 
 
-def margins(_of: Mapping[str, float], silence: Silence, at_ms: int) -> list[Margin]:
+def margins(_of: Mapping[str, float], silence: SourceSilence, at_ms: int) -> list[Margin]:
     """Return how many records say how often the source reports, and for how long it has said nothing at a whole minute."""
     silent_hours = (at_ms - silence.since_ms) / HOUR_MS
     return [

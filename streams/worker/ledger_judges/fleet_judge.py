@@ -83,9 +83,11 @@ class FleetJudge:
         self._missing_price = MissingPriceJudge(store)
         self._held_jobs = HeldJobsJudge(store)
         self._empty_group = EmptyGroupJudge(store)
-        self._sources = SourceJudge(store)
-        self._clocks = ClockAheadJudge(store)
-        self._silent_sources = SilentSourceJudge(store)
+        self._of_sources: Mapping[str, SourceJudge | ClockAheadJudge | SilentSourceJudge] = {
+            not_understood.RULE.name: SourceJudge(store),
+            clock_ahead.RULE.name: ClockAheadJudge(store),
+            silent_source.RULE.name: SilentSourceJudge(store),
+        }
         self._incidents = IncidentJudge(store)
         self._team_ceiling = TeamCeilingJudge(store)
         self._job_use = JobUseJudge(store)
@@ -120,7 +122,7 @@ class FleetJudge:
         changes += rows(self._missing_price.judge(*known(name), *span, books), name)
         held = self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
         changes += rows(held, *HELD_JOBS_RULES)
-        changes += self._of_sources(rows, controls, *span)
+        changes += self._about_sources(rows, controls, *span)
         name = price_jump.RULE.name
         jumped = rows(self._price_jumps(*known(name), jumps, until_ms), name)
         changes += jumped
@@ -196,32 +198,30 @@ class FleetJudge:
         )
         return jump_changes(before, found, until_ms)
 
-    def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none."""
+    def judge_sources(
+        self, controls: Controls, since_ms: int, until_ms: int, rules: Collection[str] | None = None
+    ) -> list[Alert]:
+        """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none.
+
+        `rules`: of these alone; None: of all.
+        """
         self._known_alerts.read_firing()
         rows = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).rows
-        return self._new(self._of_sources(rows, controls, since_ms, until_ms), controls)
+        return self._new(self._about_sources(rows, controls, since_ms, until_ms, rules), controls)
 
-    def _of_sources(
-        self, rows: RowsOfChanges, controls: Controls, since_ms: int, until_ms: int
+    def _about_sources(
+        self,
+        rows: RowsOfChanges,
+        controls: Controls,
+        since_ms: int,
+        until_ms: int,
+        rules: Collection[str] | None = None,
     ) -> list[Alert]:
         found: list[Alert] = []
-        judges = (self._sources, not_understood.RULE.name), (self._clocks, clock_ahead.RULE.name)
-        for judge, rule in judges:
-            found += rows(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
-        return found + self._of_silent_sources(rows, controls, since_ms, until_ms)
-
-    def judge_silent_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        """The changes of `silent_source` alone: sources may have reported, and ceased to, before anything was metered."""
-        self._known_alerts.read_firing()
-        rows = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).rows
-        return self._new(self._of_silent_sources(rows, controls, since_ms, until_ms), controls)
-
-    def _of_silent_sources(
-        self, rows: RowsOfChanges, controls: Controls, since_ms: int, until_ms: int
-    ) -> list[Alert]:
-        name = silent_source.RULE.name
-        return rows(self._silent_sources.judge(*self._known(name, controls), since_ms, until_ms), name)
+        for rule, judge in self._of_sources.items():
+            if rules is None or rule in rules:
+                found += rows(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
+        return found
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))

@@ -12,9 +12,9 @@ from typing import Final
 from schemas.columns import rows_of
 from schemas.validate_sources import NODE_PREFIXES, PRICES_PREFIX
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.source_silences import SourceRecord, silence_changes, silences
+from streams.engine.ledger_rules.source_silences import SourceRecordTime, silence_changes, silences
 from streams.engine.rules.finding import LedgerSettings
-from streams.engine.rules.silent_source import LAST_RECORDS, OVER_MS, Silence, long_ms
+from streams.engine.rules.silent_source import LAST_RECORDS, OVER_MS, SourceSilence, long_ms
 from streams.worker.ledger_judges.named_rows import named_rows
 from streams.worker.ledger_judges.reader import SqlStore
 
@@ -62,7 +62,7 @@ class SilentSourceJudge:
         found = self._silences(of.thresholds, since_ms, until_ms) if of.enabled else ()
         return silence_changes(found, firing, since_ms, until_ms, of)
 
-    def _silences(self, of: Mapping[str, float], since_ms: int, until_ms: int) -> Iterator[Silence]:
+    def _silences(self, of: Mapping[str, float], since_ms: int, until_ms: int) -> Iterator[SourceSilence]:
         bound = {
             "from_ms": max(since_ms - OVER_MS, 0),
             "since_ms": since_ms,
@@ -75,5 +75,5 @@ class SilentSourceJudge:
         most = max(quiet.values(), default=0) + LAST_RECORDS
         rows = named_rows(self._store, RECORDS, "names", [*quiet], to_ms=until_ms, most=most)
         for name, of_source in groupby(rows, key=lambda row: str(row["name"])):
-            records = [SourceRecord(row["at_ms"], bool(row["is_forgotten"])) for row in of_source]
+            records = [SourceRecordTime(row["at_ms"], bool(row["is_forgotten"])) for row in of_source]
             yield from silences(name, records, of)

@@ -21,7 +21,7 @@ LOADS_RATES: Final = "`trainfare fx load` loads rates"
 
 
 def rate_of(store: MonthSource, currency: str, month: str, now_ms: int) -> ShownRate:
-    """The last rate of a currency in a month (UTC), in one that goes on by today; it holds for a week.
+    """The last rate of a currency in a month (UTC), or up to today in one that has not ended; a rate is valid for a week.
 
     Raises:
         WrongUseError: It is no month, or there is no rate.

@@ -159,7 +159,7 @@ def day_ms(day: str) -> int:
 @pytest.mark.parametrize(
     ("now", "rate_day"),
     [
-        ("2026-05-14", "2026-05-08"),  # the month goes on, and its newest rate is six days old
+        ("2026-05-14", "2026-05-08"),  # the month has not ended, and its newest rate is six days old
         ("2026-05-31", "2026-05-29"),
         ("2026-07-01", "2026-05-29"),
     ],

@@ -115,6 +115,7 @@ export class Jobs {
     if (this.table.parentNode !== this.host) this.host.replaceChildren(this.table);
     reconcile(this.body, shown, keyOf, (job) => this.row(job).element, (_, job) => this.row(job).update(job, this.filters));
     this.tick();
+    even(this.table);
   }
 
   held(shown) {
@@ -173,7 +174,6 @@ export class Jobs {
 
   tick() {
     for (const row of this.rows.values()) if (row.element.isConnected) row.tick();
-    even(this.table);
   }
 
   clicked(event) {

@@ -310,7 +310,7 @@ class LedgerRules:
     async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
         """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
         until_ms = self._stored_until_ms(self._clock.now_ms() // MINUTE_MS * MINUTE_MS)
-        # A former owner may have stopped some time ago; what it told is known.
+        # A former owner may have stopped some time ago; the alerts that it stored are known.
         since_ms = max(until_ms - DAY_MS, 0) if duty.sources_ms is None else duty.sources_ms
         if until_ms <= since_ms:
             return

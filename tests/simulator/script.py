@@ -166,17 +166,16 @@ def _rules(seed: int, partitions: int, span_ms: int, gap: tuple[int, int] | None
 
 
 def _left_off(rules: list[Written]) -> Iterator[Written]:
-    """Those of the records that set no thresholds, and replace none by which a rule is off."""
+    """Those of the records that replace none by which a rule is off; what sets thresholds is in force from the beginning."""
     off: set[object] = set()
     for one in sorted(rules, key=lambda each: each.append_ms):
         value = one.line.value
         if not isinstance(value, dict):
             yield one
             continue
-        is_off = value.get("enabled") is False
-        if value.get("name") not in off and (is_off or not value.get("thresholds")):
-            yield one
-        if is_off:
+        if value.get("name") not in off:
+            yield _retried(one, one.append_ms, EPOCH_MS) if value.get("thresholds") else one
+        if value.get("enabled") is False:
             off.add(value["name"])
 
 

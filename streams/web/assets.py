@@ -6,9 +6,13 @@ import gzip
 import hashlib
 import json
 import mimetypes
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Final
 
 from aiohttp import web
@@ -22,6 +26,13 @@ from streams.engine.rules.rule import IS_FLAG
 _COMPRESSED_FROM_BYTES: Final = 512
 #: The script that is made of the rules.
 RULES_FILE: Final = "rules.js"
+INDEX_FILE: Final = "index.html"
+#: Where the links to modules stand in it.
+_MODULES: Final = b"<!-- modules -->"
+#: What a script imports before it runs: `import ... from "./NAME"`, over several lines, too.
+_IMPORTED: Final = re.compile(r"""^import\s[^"';]*["'](\.[^"']+)["']""", re.MULTILINE)
+#: How pages.js names a page that it loads when it is first asked for.
+_PAGE: Final = re.compile(r"""import\("\./pages/(\w+)\.js"\)""")
 _TYPES: Final = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
@@ -55,10 +66,44 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
     """Every file of the page by its path below the folder."""
     if folder is not None:
         return dict(_walk(folder, "")) if folder.is_dir() else {}
-    return {
+    found = {
         **dict(_walk(resources.files("streams.web") / "static", "")),
         RULES_FILE: _asset(RULES_FILE, rules_js()),
     }
+    scripts = {path: each.body.decode() for path, each in found.items() if path.endswith(".js")}
+    body = found[INDEX_FILE].body.replace(_MODULES, module_links(scripts).encode())
+    return {**found, INDEX_FILE: _asset(INDEX_FILE, body)}
+
+
+def module_links(scripts: Mapping[str, str]) -> str:
+    """Links in the head to every module that is needed at once, so that none waits for the one that imports it.
+
+    Those of the board are asked for by every page; those of another page carry its name, and early.js asks for them first
+    where the address names it. `scripts` are the texts of scripts by path.
+    """
+    board = _needed(scripts, "app.js")
+    of_page = {
+        name: _needed(scripts, f"pages/{name}.js") - board for name in _PAGE.findall(scripts["pages.js"])
+    }
+    lines = []
+    for path in sorted(set().union(*of_page.values())):
+        pages = " ".join(sorted(name for name, needed in of_page.items() if path in needed))
+        lines.append(f'<link data-pages="{pages}" href="static/{path}">')
+    lines.append('<script src="static/early.js"></script>')
+    lines += [f'<link rel="modulepreload" href="static/{path}">' for path in sorted(board - {"app.js"})]
+    return "\n".join(lines)
+
+
+def _needed(scripts: Mapping[str, str], path: str) -> set[str]:
+    """A module with all that it imports before it runs."""
+    found, left = set(), [path]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            folder = PurePosixPath(path).parent
+            left += [normpath(folder / other) for other in _IMPORTED.findall(scripts[path])]
+    return found
 
 
 def rules_js() -> bytes:

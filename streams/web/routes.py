@@ -88,6 +88,7 @@ class Routes:
             Route("GET", "/api/v1/job/elsewhere", Scope.READ, jobs.elsewhere),
             Route("GET", "/api/v1/job/receipt", Scope.READ, jobs.receipt),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
+            Route("GET", "/api/v1/clock", Scope.READ, self._clock),
             Route("GET", "/api/v1/costs", Scope.READ, finance.costs),
             Route("GET", "/api/v1/costs/span", Scope.READ, finance.span),
             Route("GET", "/api/v1/costs/month", Scope.READ, finance.month),
@@ -262,6 +263,9 @@ class Routes:
 
     async def _burn(self, _: web.Request) -> web.Response:
         return json_answer(await self._parts.figures.burn())
+
+    async def _clock(self, _: web.Request) -> web.Response:
+        return json_answer({"as_of_ms": await self._parts.figures.as_of_ms(), "speed": self._parts.speed})
 
     async def _dashboards(self, request: web.Request) -> web.Response:
         parameters(request, set())

@@ -64,6 +64,7 @@ BY_TEAM: Final = frozenset(
             for below in ("", "/explain", "/rules", "/similar", "/elsewhere", "/receipt")
         ),
         "/api/v1/burn",
+        "/api/v1/clock",
         "/api/v1/stream",
         "/api/v1/session",
         "/api/v1/costs",

@@ -93,6 +93,9 @@ class Script:
             ],
         }  # fmt: skip
 
+    def clock(self) -> dict[str, Any]:
+        return {"as_of_ms": 0 if self.empty else self.now_ms, "speed": 1 if self.speed is None else self.speed}
+
     def snapshot(self) -> dict[str, Any]:
         told: dict[str, Any] = {
             "burn": self.burn(),
@@ -150,6 +153,7 @@ class Server:
         app.router.add_static("/static", STATIC)
         app.router.add_get("/api/v1/stream", self._stream)
         app.router.add_get("/api/v1/burn", self._answer(lambda _: self.script.burn()))
+        app.router.add_get("/api/v1/clock", self._answer(lambda _: self.script.clock()))
         app.router.add_get(
             "/api/v1/jobs",
             self._answer(lambda request: listed(self.script.rows(), request.query)),
@@ -184,7 +188,7 @@ class Server:
         return app
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
-        return web.FileResponse(STATIC / "index.html")
+        return web.Response(body=assets.load()[assets.INDEX_FILE].body, content_type="text/html")
 
     async def _act_page(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(STATIC / "act.html")

@@ -2,7 +2,7 @@
 
 import { byId, mark, say, visible } from "./dom.js";
 import { duration, hour, instant, isLocal, money, showLocal, zone } from "./format.js";
-import { Feed } from "./feed.js";
+import { Feed, get } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Band } from "./band.js";
 import { Filters } from "./filters.js";
@@ -19,6 +19,8 @@ import { here } from "./route.js";
 
 const TICK_MS = 250;
 const CALM_TICK_MS = 1000;
+/** So long the live figures wait for those of the page that the address names: they take the store as long as a page does. */
+const PAGE_FIRST_MS = 2000;
 
 const meter = new Meter();
 const band = new Band(meter);
@@ -29,13 +31,16 @@ const acts = new Acts(meter);
 const alerts = new Alerts(meter, acts);
 const budgets = new Budgets(meter, acts);
 const view = new JobView(meter, byId("job"), acts);
-const pages = new Pages({ meter, acts });
+const entered = openByLink();
+const clock = entered.then(readClock);
+const pages = new Pages({ meter, acts, clock });
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let started = false; // before that a token of the address is on its way
 let way = "waiting";
 let trouble = null;
 let last = null;
+let opened = null;
 let returnTo = null;
 let scrolled = 0;
 let cameFrom = null;
@@ -66,7 +71,7 @@ const feed = new Feed({
 
 function status() {
   const stale = meter.stale;
-  const waiting = !meter.heard;
+  const waiting = last === null;
   document.body.classList.toggle("stale", stale);
   const quiet = meter.quiet && last?.burn.jobs_live > 0;
   const state = waiting ? "waiting" : stale ? "stale" : meter.atRest ? "rest" : quiet ? "quiet" : "live";
@@ -98,7 +103,7 @@ function status() {
 function tick() {
   status();
   if (document.hidden) return;
-  if (!meter.stale) {
+  if (last && !meter.stale) {
     band.tick();
     if (!view.jobId && pages.name === null) jobs.tick();
     view.tick();
@@ -109,6 +114,17 @@ function tick() {
 function loop() {
   tick();
   setTimeout(loop, calm.matches ? CALM_TICK_MS : TICK_MS);
+}
+
+/** The instant of the meter's figures, which comes before they do: the ranges of pages end there. */
+async function readClock() {
+  if (pages.name === null) return;
+  try {
+    const { as_of_ms: asOfMs, speed } = await get("clock");
+    meter.hear(asOfMs, speed);
+  } catch {
+    // The stream says what the matter is.
+  }
 }
 
 /** Show what the address names: a job, a page, or else the board, which keeps where the reader was. */
@@ -130,9 +146,10 @@ function route() {
   if (toBoard) {
     filters.read(state);
     if (started && (filters.asked !== list.asked || !onBoard)) list.ask();
+    if (started && !onBoard) budgets.read();
   }
   const changed = name !== pages.name;
-  pages.show(name, state, rest);
+  opened = pages.show(name, state, rest);
   if (jobId !== null && jobId !== before) {
     view.open(jobId);
     if (last) view.hear(last);
@@ -206,9 +223,10 @@ byId("zone").addEventListener("click", () => showLocal(!isLocal()));
 
 showZone();
 route();
-Promise.all([openByLink(), learn()]).then(() => {
+Promise.all([entered.then(learn), clock]).then(async () => {
   started = true;
   if (!byId("board").hidden) list.ask();
+  await Promise.race([opened, new Promise((resolve) => setTimeout(resolve, PAGE_FIRST_MS))]);
   feed.start();
   budgets.start();
 });

@@ -31,7 +31,7 @@ export class Budgets {
   }
 
   async read() {
-    if (document.hidden || this.isQuiet) return;
+    if (document.hidden || this.isQuiet || byId("board").hidden) return;
     try {
       this.listed = (await get("budgets")).budgets;
       this.render();

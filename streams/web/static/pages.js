@@ -1,7 +1,8 @@
 // The pages beside the board and the job, in the order of the navigation. Each is loaded when it is first asked for.
 //
 // A page is a module with `class Page`, made once with {meter, acts, host}:
-//   open(state, rest)  the address names the page: URLSearchParams of its state, and what follows its name
+//   open(state, rest)  the address names the page: URLSearchParams of its state, and what follows its name; may return a
+//                      promise that is kept once the page shows what it was asked for
 //   close()            the address names another page
 //   hear(snapshot)     optional: figures of the stream came while the page is open
 //   tick()             optional: called some times a second while the page is open and its figures are not stale
@@ -89,12 +90,13 @@ export class Pages {
         return;
       }
       const page = await this.module(name);
+      await this.parts.clock;
       // Another page may have been asked for while this one was loaded.
       if (this.name !== name) return;
       this.page = page;
       ({ state, rest } = here());
     }
-    this.page?.open(state, rest);
+    await this.page?.open(state, rest);
   }
 
   /** The styles of all pages: asked for with the first of them, so that the board comes without. */

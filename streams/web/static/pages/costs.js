@@ -6,7 +6,7 @@ import { duration, instant, stamp, zone } from "../format.js";
 import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
-import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
+import { askAllCells, askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
 import { Controls, DearestJobs, Drivers, nameOf, replaced, Rows, Tiles } from "./costs/parts.js";
 import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
 
@@ -32,6 +32,7 @@ export class Page {
     this.jobs = new DearestJobs();
     this.figure = h("figure", { class: "panel costs-chart" }, h("figcaption", {}), this.legend, this.chart.host);
     this.parts = h("div", { class: "costs-parts", hidden: true }, this.tiles.element, h("div", { class: "costs-main" }, this.figure, this.drivers.element), this.jobs.element, this.rows.element);
+    this.late = [this.figure, this.drivers.element, this.jobs.element]; // dimmed until their answers are there
     this.empty = h("p", { class: "empty", hidden: true });
     addEventListener("zonechange", () => this.turn && this.open(this.state));
     this.all = [h("header", { class: "page-head" }, this.title, this.said, this.again), this.controls.element, this.slow, this.fault, this.empty, this.parts, this.basis];
@@ -42,7 +43,7 @@ export class Page {
     this.turn?.abort();
     this.turn = new AbortController();
     this.state = state;
-    this.load(state, this.turn.signal);
+    return this.load(state, this.turn.signal);
   }
 
   close() {
@@ -75,9 +76,11 @@ export class Page {
   async firstLevel(view, signal) {
     const levels = levelsFor(view);
     for (const level of levels) {
-      const found = await this.compared(view, level, signal);
+      const rows = this.compared(view, level, signal);
+      const cells = askAllCells(view, level, signal);
+      const found = await rows;
       const isNamed = found.rows.some((each) => each.name !== "");
-      if (isNamed || level === levels.at(-1)) return { level, found };
+      if (isNamed || level === levels.at(-1)) return { level, found: { ...found, cells } };
     }
     return undefined;
   }
@@ -132,11 +135,8 @@ export class Page {
     const names = drawn(found.rows);
     const known = { rates: null, idle: null };
     const redraw = () => !signal.aborted && this.rows.show(view, level, found, names, known.rates, known.idle);
-    const { tiles, figure, jobs, drivers } = this;
-    const done = (part) => part.element.classList.remove("dimmed");
     this.wait("");
-    const late = [jobs, drivers, { element: figure }];
-    for (const part of late) part.element.classList.add("dimmed");
+    for (const each of this.late) each.classList.add("dimmed");
     this.rows.shown = 100;
     redraw();
     // What had the focus may be gone with the names that are left behind.
@@ -147,6 +147,13 @@ export class Page {
     // The chart first: the store has few cores, and answers of all at once would hold it up.
     const charted = this.drawChart(view, level, found, names, signal);
     await charted.catch(() => undefined);
+    this.complete(view, level, names, known, charted, redraw, signal);
+  }
+
+  /** All that stands beside and below the chart, once it is there. */
+  async complete(view, level, names, known, charted, redraw, signal) {
+    const { tiles, jobs, drivers } = this;
+    const done = (part) => part.element.classList.remove("dimmed");
     const whole = charted.then((cells) => this.completeChart(view, level, names, cells, known, signal));
     const plain = { ...view, compare: false };
     const asked = [];
@@ -162,7 +169,7 @@ export class Page {
     );
     if (view.compare) asked.push(whole.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
-    if (!signal.aborted) late.forEach(done);
+    if (!signal.aborted) for (const each of this.late) each.classList.remove("dimmed");
     const failed = answers.find((each) => each.status === "rejected");
     if (failed && !signal.aborted) this.fail(failed.reason);
   }
@@ -180,7 +187,7 @@ export class Page {
 
   /** The cells of the chart, once it shows them. */
   async drawChart(view, level, found, names, signal) {
-    const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, signal);
+    const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, found.cells, signal);
     this.showChart(view, level, names, cells, {}, signal);
     return cells;
   }

@@ -47,7 +47,7 @@ export class Page {
     if (this.title.parentElement?.parentElement !== this.host) this.host.replaceChildren(...this.all);
     this.state = state;
     this.rest = rest;
-    this.show();
+    return this.show();
   }
 
   close() {

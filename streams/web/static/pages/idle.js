@@ -82,7 +82,7 @@ export class Page {
     const key = `${this.span.value} ${this.by.value}`;
     if (key === this.key) return;
     this.key = key;
-    this.read();
+    return this.read();
   }
 
   close() {

@@ -7,6 +7,8 @@ import { asked, before, periodsOf, zoneName } from "./view.js";
 
 const ROWS_MAX = 10_000;
 const NODE_LEVELS = new Set(["team", "cluster", "purchase", "gpu_type", "region", "cloud", "zone", "account", "instance_type"]);
+/** Levels of more names than the cells of one answer hold. */
+const MANY_LEVELS = new Set(["experiment", "job"]);
 export const JOBS_SHOWN = 10;
 export const DRIVERS_SHOWN = 8;
 
@@ -108,8 +110,16 @@ export function valueOf(entry, measure) {
   return entry.gpuHours > 0 ? Number(entry.gpuUsd) / entry.gpuHours : null;
 }
 
-/** Cells over time of the names to be drawn and of all: {periods, of: Map(name -> entries by period), all: entries}. */
-export async function askCells(view, level, names, rowCount, signal) {
+/** The cells of all names of a level in one answer, beside its rows; null: it may have too many names for one. */
+export function askAllCells(view, level, signal) {
+  if (MANY_LEVELS.has(level)) return null;
+  const answer = ask(view, signal, level === "component" ? { per: view.period } : { by: level, per: view.period });
+  answer.catch(() => undefined); // whoever draws them hears of it; without any rows nobody does
+  return answer;
+}
+
+/** Cells over time of the names to be drawn and of all: {periods, of: Map(name -> entries by period), all: entries}. `known`: the cells of all names, if they are asked for. */
+export async function askCells(view, level, names, rowCount, known, signal) {
   const periods = periodsOf(view.fromMs, view.toMs, view.period);
   const per = { per: view.period };
   const place = new Map(periods.map((each, index) => [each.startMs, index]));
@@ -120,7 +130,7 @@ export async function askCells(view, level, names, rowCount, signal) {
   };
   const of = new Map();
   const isWhole = level !== "component" && rowCount * periods.length < ROWS_MAX;
-  const { rows } = await ask(view, signal, isWhole ? { by: level, ...per } : per);
+  const { rows } = await (known && (isWhole || level === "component") ? known : ask(view, signal, isWhole ? { by: level, ...per } : per));
   const byPeriod = new Map();
   for (const row of rows) byPeriod.set(row.period_start, [...(byPeriod.get(row.period_start) ?? []), row]);
   const all = lined([...byPeriod].map(([start, each]) => ({ ...summed(each), period_start: start })), (row) => entryOf(view, row, null));

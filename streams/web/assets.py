@@ -1,4 +1,8 @@
-"""The files of the live page, read once, each with an ETag."""
+"""The files of the live page, read once, each with an ETag.
+
+The documents name them below their common version (`static/v/VERSION/app.js`), where a browser may keep them for good: a
+page that was open before asks for none of them again, and a new version has other addresses.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,8 @@ from streams.engine.alerts.titles import TITLES
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 from streams.engine.rules.rule import IS_FLAG
 
+_OF_VERSION: Final = re.compile(r"v/([0-9a-f]{16})/(.+)", re.DOTALL)
+_FOR_GOOD: Final = "max-age=31536000, immutable"
 _COMPRESSED_FROM_BYTES: Final = 512
 #: The script that is made of the rules.
 RULES_FILE: Final = "rules.js"
@@ -51,9 +57,9 @@ class Asset:
     type: str
     tag: str
 
-    def answer(self, request: web.Request) -> web.Response:
+    def answer(self, request: web.Request, caching: str = "no-cache") -> web.Response:
         """The file, or 304 if the browser has it."""
-        headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = {"ETag": self.tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
         if self.tag in request.headers.get("If-None-Match", ""):
             return web.Response(status=304, headers=headers)
         if self.compressed is not None and "gzip" in request.headers.get("Accept-Encoding", ""):
@@ -62,17 +68,43 @@ class Asset:
         return web.Response(body=self.body, headers={**headers, "Content-Type": self.type})
 
 
-def load(folder: Traversable | None = None) -> dict[str, Asset]:
-    """Every file of the page by its path below the folder."""
+class Assets(dict[str, Asset]):
+    """The files by their paths below the folder, and their common version."""
+
+    version: str = ""
+
+    def answer(self, path: str, request: web.Request) -> web.Response | None:
+        """The file at a path, which may begin with a version; None: there is none.
+
+        A file of another version is answered as it is now, and not kept: a page that is still open may ask for it.
+        """
+        of_version = _OF_VERSION.fullmatch(path)
+        version, path = of_version.groups() if of_version else ("", path)
+        asset = self.get(path)
+        if asset is None:
+            return None
+        return asset.answer(request, _FOR_GOOD if version and version == self.version else "no-cache")
+
+
+def load(folder: Traversable | None = None) -> Assets:
+    """Every file of the page, or of another folder."""
     if folder is not None:
-        return dict(_walk(folder, "")) if folder.is_dir() else {}
+        return Assets(_walk(folder, "") if folder.is_dir() else ())
     found = {
         **dict(_walk(resources.files("streams.web") / "static", "")),
         RULES_FILE: _asset(RULES_FILE, rules_js()),
     }
     scripts = {path: each.body.decode() for path, each in found.items() if path.endswith(".js")}
-    body = found[INDEX_FILE].body.replace(_MODULES, module_links(scripts).encode())
-    return {**found, INDEX_FILE: _asset(INDEX_FILE, body)}
+    found[INDEX_FILE] = _asset(
+        INDEX_FILE, found[INDEX_FILE].body.replace(_MODULES, module_links(scripts).encode())
+    )
+    version = hashlib.sha256("".join(found[path].tag for path in sorted(found)).encode()).hexdigest()[:16]
+    for path in [path for path in found if path.endswith(".html")]:
+        body = found[path].body.replace(b'="static/', b'="static/v/' + version.encode() + b"/")
+        found[path] = _asset(path, body)
+    assets = Assets(found)
+    assets.version = version
+    return assets
 
 
 def module_links(scripts: Mapping[str, str]) -> str:

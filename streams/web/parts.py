@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from streams.calendar import Calendar
 from streams.explain.stored import StoredJobs
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
-from streams.web.assets import Asset
+from streams.web.assets import Assets
 from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import ControlEndpoint
@@ -77,7 +77,7 @@ class Parts(ReadParts):
     estimates: StoreReader
     tables: Tables
     meter: MeterReport
-    assets: Mapping[str, Asset]
+    assets: Assets
     guard: RequestGuard
     version: str
     audit: Callable[[], LastAudit]

@@ -445,7 +445,7 @@ class Routes:
         return self._asset(request.match_info["path"], request)
 
     def _asset(self, path: str, request: web.Request) -> web.Response:
-        asset = self._parts.assets.get(path)
-        if asset is None:
+        answer = self._parts.assets.answer(path, request)
+        if answer is None:
             raise ApiError(404, f"there is nothing at {request.path}")
-        return asset.answer(request)
+        return answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
@@ -15,7 +14,7 @@ from streams.web.security import HEADERS
 from tests.page import alert_api, fleet
 from tests.page.listing import listed
 
-STATIC = Path(__file__).resolve().parents[2] / "streams" / "web" / "static"
+ASSETS = assets.load()
 NOW_MS = fleet.BEGAN_MS + 223 * fleet.MINUTE_MS
 _SNAPSHOT_S = 0.25  # four times as often as the real one, so that tests wait less
 
@@ -94,7 +93,10 @@ class Script:
         }  # fmt: skip
 
     def clock(self) -> dict[str, Any]:
-        return {"as_of_ms": 0 if self.empty else self.now_ms, "speed": 1 if self.speed is None else self.speed}
+        return {
+            "as_of_ms": 0 if self.empty else self.now_ms,
+            "speed": 1 if self.speed is None else self.speed,
+        }
 
     def snapshot(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -149,8 +151,7 @@ class Server:
         app.router.add_get("/", self._page)
         app.router.add_get("/act", self._act_page)
         app.router.add_post("/api/v1/act", self._act)
-        app.router.add_get(f"/static/{assets.RULES_FILE}", _rules)
-        app.router.add_static("/static", STATIC)
+        app.router.add_get("/static/{path:.+}", _static)
         app.router.add_get("/api/v1/stream", self._stream)
         app.router.add_get("/api/v1/burn", self._answer(lambda _: self.script.burn()))
         app.router.add_get("/api/v1/clock", self._answer(lambda _: self.script.clock()))
@@ -188,10 +189,10 @@ class Server:
         return app
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=assets.load()[assets.INDEX_FILE].body, content_type="text/html")
+        return ASSETS[assets.INDEX_FILE].answer(request)
 
     async def _act_page(self, request: web.Request) -> web.StreamResponse:
-        return web.FileResponse(STATIC / "act.html")
+        return ASSETS["act.html"].answer(request)
 
     async def _act(self, request: web.Request) -> web.Response:
         status, message = self.script.refusal or (202, "")
@@ -353,6 +354,5 @@ async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(HEADERS)
 
 
-async def _rules(_request: web.Request) -> web.Response:
-    """The script that is made of the rules, and is no file."""
-    return web.Response(body=assets.rules_js(), content_type="text/javascript")
+async def _static(request: web.Request) -> web.StreamResponse:
+    return ASSETS.answer(request.match_info["path"], request) or web.Response(status=404)

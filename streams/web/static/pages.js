@@ -10,7 +10,7 @@
 import { byId, h, visible } from "./dom.js";
 import { address, here } from "./route.js";
 
-const STYLES = "static/pages.css";
+const STYLES = new URL("pages.css", import.meta.url).href;
 
 export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },

@@ -354,7 +354,7 @@ function filled(context, color, hatch) {
 
 /** The library's own styles, asked for with it: the first page does without. */
 function styled() {
-  const link = h("link", { rel: "stylesheet", href: "static/vendor/uplot/uPlot.min.css" });
+  const link = h("link", { rel: "stylesheet", href: new URL("vendor/uplot/uPlot.min.css", import.meta.url).href });
   document.head.append(link);
   return new Promise((done) => {
     link.addEventListener("load", done);

@@ -6,7 +6,7 @@ import { duration, instant, stamp, zone } from "../format.js";
 import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
-import { askAllCells, askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
+import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
 import { Controls, DearestJobs, Drivers, nameOf, replaced, Rows, Tiles } from "./costs/parts.js";
 import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
 
@@ -76,11 +76,9 @@ export class Page {
   async firstLevel(view, signal) {
     const levels = levelsFor(view);
     for (const level of levels) {
-      const rows = this.compared(view, level, signal);
-      const cells = askAllCells(view, level, signal);
-      const found = await rows;
+      const found = await this.compared(view, level, signal);
       const isNamed = found.rows.some((each) => each.name !== "");
-      if (isNamed || level === levels.at(-1)) return { level, found: { ...found, cells } };
+      if (isNamed || level === levels.at(-1)) return { level, found };
     }
     return undefined;
   }

@@ -37,15 +37,20 @@ export function ask(view, signal, parameters) {
   return inTurn(`costs?${query}`, signal);
 }
 
-/** The rows of a level, and that of all of them together. */
+/** The rows of a level, and that of all of them together; `cells`: the answer over time, with each name where `hasNames` says so. */
 export async function askRows(view, level, signal) {
   const compare = view.compare ? { compare: "previous" } : {};
   const inCurrency = view.currency ? { currency: view.currency } : {};
-  const parts = await ask(view, signal, level === "component" ? compare : { by: level, ...compare, ...inCurrency });
+  const by = level === "component" ? {} : { by: level };
+  const cells = ask(view, signal, { ...(hasNames(level) ? by : {}), per: view.period });
+  cells.catch(() => undefined); // whoever draws them hears of it; without any rows nobody does
+  // Without anything beside them, rows are the sums of their cells: the store adds them up once.
+  const known = !MANY_LEVELS.has(level) && !view.compare && !view.currency ? await cells : null;
+  const parts = known && !known.is_cut ? { ...known, rows: summedBy(known.rows, level) } : await ask(view, signal, { ...by, ...compare, ...inCurrency });
   const whole = parts.is_cut ? (await ask(view, signal, { ...compare, ...inCurrency })).rows[0] : summed(parts.rows);
   const total = entryOf(view, whole ?? null, null);
   const rows = level === "component" ? COMPONENTS.map((name) => componentOf(view, whole, name)).filter(Boolean) : parts.rows.map((row) => entryOf(view, row, row[level])).filter((entry) => !view.component || entry.nano !== 0n || entry.previousNano);
-  return { rows, total, rate: rateOf(view, parts.rows), isCut: parts.is_cut, leftOut: parts.left_out ?? null };
+  return { rows, total, rate: rateOf(view, parts.rows), isCut: parts.is_cut, leftOut: parts.left_out ?? null, cells };
 }
 
 /** The rate that the rows of one span share, in words; null: none is known, or none is asked for. */
@@ -65,6 +70,16 @@ function summed(rows) {
     }
   }
   return Object.fromEntries(Object.entries(sums).map(([column, value]) => [column, typeof value === "bigint" ? decimal(value) : value]));
+}
+
+/** Whether the cells that are asked for beside the rows are those of each name: not where they may be too many for one answer. */
+const hasNames = (level) => level !== "component" && !MANY_LEVELS.has(level);
+
+/** A row of each name of a level, the sum of its rows. */
+function summedBy(rows, level) {
+  const of = new Map();
+  for (const row of rows) of.set(row[level], [...(of.get(row[level]) ?? []), row]);
+  return [...of].map(([name, each]) => ({ ...summed(each), [level]: name }));
 }
 
 /** What a row says of one name: dollars (text and nano), of the component if one is chosen, and what it is divided by. */
@@ -110,15 +125,7 @@ export function valueOf(entry, measure) {
   return entry.gpuHours > 0 ? Number(entry.gpuUsd) / entry.gpuHours : null;
 }
 
-/** The cells of all names of a level in one answer, beside its rows; null: it may have too many names for one. */
-export function askAllCells(view, level, signal) {
-  if (MANY_LEVELS.has(level)) return null;
-  const answer = ask(view, signal, level === "component" ? { per: view.period } : { by: level, per: view.period });
-  answer.catch(() => undefined); // whoever draws them hears of it; without any rows nobody does
-  return answer;
-}
-
-/** Cells over time of the names to be drawn and of all: {periods, of: Map(name -> entries by period), all: entries}. `known`: the cells of all names, if they are asked for. */
+/** Cells over time of the names to be drawn and of all: {periods, of: Map(name -> entries by period), all: entries}. `known`: those that came beside the rows. */
 export async function askCells(view, level, names, rowCount, known, signal) {
   const periods = periodsOf(view.fromMs, view.toMs, view.period);
   const per = { per: view.period };
@@ -130,7 +137,7 @@ export async function askCells(view, level, names, rowCount, known, signal) {
   };
   const of = new Map();
   const isWhole = level !== "component" && rowCount * periods.length < ROWS_MAX;
-  const { rows } = await (known && (isWhole || level === "component") ? known : ask(view, signal, isWhole ? { by: level, ...per } : per));
+  const { rows } = await (isWhole === hasNames(level) ? known : ask(view, signal, isWhole ? { by: level, ...per } : per));
   const byPeriod = new Map();
   for (const row of rows) byPeriod.set(row.period_start, [...(byPeriod.get(row.period_start) ?? []), row]);
   const all = lined([...byPeriod].map(([start, each]) => ({ ...summed(each), period_start: start })), (row) => entryOf(view, row, null));
@@ -140,10 +147,8 @@ export async function askCells(view, level, names, rowCount, known, signal) {
     for (const name of names) of.set(name, lined(rows.filter((row) => row[level] === name), (row) => entryOf(view, row, name)));
   } else {
     // One answer cannot hold all cells: each name that is drawn is asked for by itself.
-    for (const name of names) {
-      const answer = await ask({ ...view, where: [...view.where, [level, name]] }, signal, per);
-      of.set(name, lined(answer.rows, (row) => entryOf(view, row, name)));
-    }
+    const answers = await Promise.all(names.map((name) => ask({ ...view, where: [...view.where, [level, name]] }, signal, per)));
+    names.forEach((name, place) => of.set(name, lined(answers[place].rows, (row) => entryOf(view, row, name))));
   }
   return { periods, of, all };
 }

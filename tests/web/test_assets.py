@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from posixpath import normpath
 
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts import meter_rules
@@ -47,6 +48,64 @@ def test_a_browser_that_has_the_file_is_told_so(store: ClickHouseStore) -> None:
             assert await answer.text() == text
         async with client.session.head(url) as answer:
             assert answer.status == 200
+
+    served(store, work)
+
+
+_IMPORT = re.compile(r"""from "(\.[^"]+)";$""", re.MULTILINE)
+
+
+def test_every_module_of_a_page_is_asked_for_at_once() -> None:
+    found = assets.load()
+    document = found[assets.INDEX_FILE].body.decode()
+    prefix = f"static/v/{found.version}/"
+    board = set(re.findall(rf'rel="modulepreload" href="{prefix}([^"]+)"', document)) | {"app.js"}
+    of_pages = {
+        path: set(pages.split())
+        for pages, path in re.findall(rf'data-pages="([^"]+)" href="{prefix}([^"]+)"', document)
+    }
+    names = re.findall(r'import\("\./pages/(\w+)\.js"\)', found["pages.js"].body.decode())
+    assert len(names) >= 8
+    assert {name for pages in of_pages.values() for name in pages} == set(names)
+    for path in board:
+        assert _imported(found, path) <= board, path
+    for path, pages in of_pages.items():
+        for other in _imported(found, path) - board:
+            assert pages <= of_pages[other], f"{path} imports {other}"
+    for name in names:
+        assert name in of_pages[f"pages/{name}.js"]
+    early = document.index(f"{prefix}early.js")
+    assert document.rindex("data-pages") < early < document.index("modulepreload"), (
+        "it names what stands above"
+    )
+
+
+def _imported(found: assets.Assets, path: str) -> set[str]:
+    folder = path.rpartition("/")[0]
+    return {normpath(f"{folder}/{other}").lstrip("/") for other in _IMPORT.findall(found[path].body.decode())}
+
+
+def test_files_of_this_version_are_kept_for_good_and_of_no_other(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        async with client.session.get(f"{client.server.url}/") as answer:
+            document = await answer.text()
+            assert answer.headers["Cache-Control"] == "no-cache"
+        addresses = re.findall(r'="(static/[^"]+)"', document)
+        assert len(addresses) > 50
+        (version,) = {address.split("/")[2] for address in addresses}
+        bodies = []
+        for address, caching in (
+            (f"static/v/{version}/dom.js", "max-age=31536000, immutable"),
+            (f"static/v/{version[::-1]}/dom.js", "no-cache"),
+            ("static/dom.js", "no-cache"),
+        ):
+            async with client.session.get(f"{client.server.url}/{address}") as answer:
+                assert (answer.status, answer.headers["Cache-Control"]) == (200, caching), address
+                bodies.append(await answer.read())
+        assert len(set(bodies)) == 1
+        for address in ("none.js", "", "..%2fserver.py", f"v/{version}/dom.js", "\n"):
+            async with client.session.get(f"{client.server.url}/static/v/{version}/{address}") as answer:
+                assert answer.status == 404, address
 
     served(store, work)
 

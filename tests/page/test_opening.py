@@ -1,0 +1,64 @@
+"""What a page asks for when it is opened, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.cli.command import trainfare
+from tests.page.conftest import Open
+from tests.page.real import serving_page
+from tests.web import log
+
+_SENT = """() => performance.getEntriesByType("resource").map((each) => [new URL(each.name).pathname, each.transferSize, each.startTime, each.responseEnd])"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A small replay, served in a thread of its own."""
+    root: Path = tmp_path_factory.mktemp("opening")
+    done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
+    assert done.code == 0, done.err
+    store = ClickHouseStore(Embedded(data_dir=root / "meter"))
+    try:
+        with serving_page(store, wall_ms=log.AS_OF_MS) as found:
+            yield found
+    finally:
+        store.close()
+
+
+def test_the_chart_of_costs_comes_before_the_live_figures(url: str, opened: Open) -> None:
+    watched = opened(f"{url}/#/costs")
+    expect(watched.page.locator("#link")).not_to_have_attribute("data-state", "waiting", timeout=20_000)
+    asked = [
+        each.partition("/api/v1/")[2].partition("?")[0] for each in watched.requests if "/api/v1/" in each
+    ]
+    assert asked.index("clock") < asked.index("costs") < asked.index("stream")
+    assert "budgets" not in asked, "those are the board's"
+    watched.page.get_by_role("link", name="Live").click()
+    watched.page.wait_for_function(
+        "() => performance.getEntriesByType('resource').some((each) => each.name.endsWith('/budgets'))"
+    )
+
+
+def test_a_page_asks_at_once_for_its_own_modules(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/idle").page
+    page.locator("#link[data-state=live], #link[data-state=rest]").wait_for()
+    times = {path.partition("/v/")[2].partition("/")[2]: each for path, *each in page.evaluate(_SENT)}
+    assert times["pages/idle.js"][1] < times["app.js"][2], (
+        "asked for by the head, not by the script that imports it"
+    )
+    assert "pages/costs.js" not in times
+
+
+def test_a_page_that_was_open_before_asks_for_no_file_again(url: str, opened: Open) -> None:
+    opened(f"{url}/#/costs").page.locator(".costs-chart").wait_for()
+    page = opened(f"{url}/#/costs").page
+    page.locator(".costs-chart").wait_for()
+    files = [(path, size) for path, size, *_ in page.evaluate(_SENT) if path.startswith("/static/")]
+    assert len(files) > 30
+    assert [path for path, size in files if size] == []

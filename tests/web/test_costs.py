@@ -126,7 +126,7 @@ def test_a_large_answer_is_made_off_the_event_loop(
         return made
 
     monkeypatch.setattr("streams.costs.answer.cost_rows", watched(cost_rows))
-    monkeypatch.setattr("streams.web.costs.driver_rows", watched(driver_rows))
+    monkeypatch.setattr("streams.costs.driver_cells.driver_rows", watched(driver_rows))
     get(store, "from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=1")
     assert len(threads) == 2
     assert threading.get_ident() not in threads

@@ -50,7 +50,10 @@ def costs(
     asked: AskedSpan,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL=NAME", help="Only these, e.g. team=vision; may be repeated."),
+        typer.Option(
+            metavar="LEVEL=NAME",
+            help="Only these, e.g. team=vision; may be repeated: names of one level mean any of them.",
+        ),
     ] = None,
     compare: Annotated[
         str, typer.Option(metavar="previous", help="Show the change against the period before.")

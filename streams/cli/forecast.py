@@ -28,7 +28,10 @@ def forecast(
     ] = "team",
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL=NAME", help="Only these, e.g. team=vision; may be repeated."),
+        typer.Option(
+            metavar="LEVEL=NAME",
+            help="Only these, e.g. team=vision; may be repeated: names of one level mean any of them.",
+        ),
     ] = None,
     tz: TzOption = "",
     instance: Annotated[

@@ -10,7 +10,16 @@ from typing import Final
 
 from schemas.counting import how_many
 from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, days_in, in_parts
-from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
+from streams.costs.parts import (
+    HourSpan,
+    Parameters,
+    between,
+    listed,
+    names_by_level,
+    names_in,
+    parameters_of,
+    period_of,
+)
 from streams.costs.request import CostRequest, Period
 
 #: GPU-time without a price is valued at what priced GPU-time cost on average that day, as in `m3_unallocated_ratio`.
@@ -73,9 +82,9 @@ def _part_sql(request: CostRequest, span: HourSpan, part: HourSpan, source: str,
     levels = [f"toString(h.{level}) AS level_{place}" for place, level in enumerate(request.by)]
     names = [f"level_{place}" for place in range(len(levels))]
     conditions = list(between(part, "hour", parameters))
-    for place, (level, name) in enumerate(request.where):
-        conditions.append(f"{level} = {{name_{place}:String}}")
-        parameters[f"name_{place}"] = name
+    for place, (level, named) in enumerate(names_by_level(request.where).items()):
+        conditions.append(f"{level} IN {{names_{place}:Array(String)}}")
+        parameters[f"names_{place}"] = [*named]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     apart = [*levels, period_of(request), "toDate(h.hour) AS day"]
     sql = f"""SELECT {listed(*names, "period AS period_start")}, {_COLUMNS}

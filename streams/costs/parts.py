@@ -124,10 +124,18 @@ def level_columns(levels: Iterable[tuple[int, str]], parameters: Parameters) -> 
     return [f"{_column(level, f'key_{place}', parameters)} AS level_{place}" for place, level in levels]
 
 
+def names_by_level(where: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names asked for of each level: several of one level mean any of them, several levels all of them."""
+    found: dict[str, list[str]] = {}
+    for level, name in where:
+        found.setdefault(level, []).append(name)
+    return found
+
+
 def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
     """What a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
     apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
-    where = ((place, each) for place, each in enumerate(request.where) if each[0] not in apart)
+    where = [each for each in request.where if each[0] not in apart]
     return " AND ".join([USERS_JOBS, HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
@@ -135,7 +143,7 @@ def minute_conditions(
     request: CostRequest, span: HourSpan, parameters: Parameters, time: str = "minute"
 ) -> str:
     """What a row of `job_minutes` must fulfil, on columns of its key alone; of another table with another column of time."""
-    return " AND ".join([USERS_JOBS, *_conditions(enumerate(request.where), span, time, parameters)])
+    return " AND ".join([USERS_JOBS, *_conditions(request.where, span, time, parameters)])
 
 
 def between(span: HourSpan, time: str, parameters: Parameters) -> Iterator[str]:
@@ -147,14 +155,13 @@ def between(span: HourSpan, time: str, parameters: Parameters) -> Iterator[str]:
 
 
 def _conditions(
-    where: Iterable[tuple[int, tuple[str, str]]], span: HourSpan, time: str, parameters: Parameters
+    where: Iterable[tuple[str, str]], span: HourSpan, time: str, parameters: Parameters
 ) -> Iterator[str]:
     yield from between(span, time, parameters)
-    for place, (level, name) in where:
-        is_named = (
-            f"{_column(level, f'where_{place}', parameters).partition('.')[2]} = {{name_{place}:String}}"
-        )
-        parameters[f"name_{place}"] = name
+    for place, (level, names) in enumerate(names_by_level(where).items()):
+        column = _column(level, f"where_{place}", parameters).partition(".")[2]
+        is_named = f"{column} IN {{names_{place}:Array(String)}}"
+        parameters[f"names_{place}"] = [*names]
         if level in JOB_LEVELS or level.startswith(LABEL):
             is_named = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {is_named})"
         elif level == REASON:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from streams.costs.day_parts import Steps
+from streams.costs.parts import names_by_level
 from streams.costs.request import JOB_LEVELS
 
 #: So many plans are read; more stand in no forecast that anybody could check.
@@ -56,13 +57,14 @@ def planned_steps(
         )
     known = {row["job_id"]: row for row in (yield _JOBS, {"jobs": sorted(plans)}).records()}
     found: dict[str, Decimal] = defaultdict(Decimal)
+    named = names_by_level(where)
     for job, each in plans.items():
         about: Mapping[str, Any] = known.get(job, fields[job])
         usd = _cost(each)
         if (
             usd
             and not known.get(job, {}).get("has_begun")
-            and all(about.get(at) == name for at, name in where)
+            and all(about.get(level) in names for level, names in named.items())
         ):
             found[str(about.get(by) or "")] += usd
     return dict(found)

@@ -35,6 +35,19 @@ def test_m1_by_team_and_day(store: ClickHouseStore) -> None:
     assert row["wall_clock_h"] == pytest.approx(150 / 3600)
 
 
+def test_names_of_one_level_mean_any_of_them_and_levels_all(store: ClickHouseStore) -> None:
+    each = {row["job"]: row for row in get(store, "by=job")["rows"]}
+    one, other = sorted(each)[:2]
+    assert get(store, f"by=job&where=job={one}&where=job={other}&where=job=none")["rows"] == [
+        row for name, row in each.items() if name in (one, other)
+    ]
+    of_both = get(store, f"by=job&where=job={one}&where=job={other}&where=owner=ada")["rows"]
+    assert [row["job"] for row in of_both] == [
+        row["job"] for row in get(store, "by=job&where=owner=ada")["rows"] if row["job"] in (one, other)
+    ]
+    assert len(each) > len(of_both) > 0
+
+
 def test_the_limit_cuts_and_says_so(store: ClickHouseStore) -> None:
     found = get(store, "by=job&limit=1")
     assert (len(found["rows"]), found["is_cut"]) == (1, True)

@@ -146,9 +146,10 @@ export async function askCells(view, level, names, rowCount, known, signal) {
   } else if (isWhole) {
     for (const name of names) of.set(name, lined(rows.filter((row) => row[level] === name), (row) => entryOf(view, row, name)));
   } else {
-    // One answer cannot hold all cells: each name that is drawn is asked for by itself.
-    const answers = await Promise.all(names.map((name) => ask({ ...view, where: [...view.where, [level, name]] }, signal, per)));
-    names.forEach((name, place) => of.set(name, lined(answers[place].rows, (row) => entryOf(view, row, name))));
+    // One answer cannot hold all cells: those of the names that are drawn are asked for by themselves.
+    const some = { ...view, where: [...view.where.filter(([each]) => each !== level), ...names.map((name) => [level, name])] };
+    const drawn = names.length ? (await ask(some, signal, { by: level, ...per })).rows : [];
+    for (const name of names) of.set(name, lined(drawn.filter((row) => row[level] === name), (row) => entryOf(view, row, name)));
   }
   return { periods, of, all };
 }

@@ -12,7 +12,7 @@ import typer
 
 from schemas.counting import how_many
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, money, to_json, usd, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.costs.request import currency_of
@@ -34,6 +34,7 @@ def budgets(
     from streams.costs import budgets as stored  # loads the engine
 
     at_ms = SystemClock().now_ms()
+    code = currency_of("--currency", currency)
     with reader(settings_for(data)) as store:
         answer = stored.budgets(
             store.records(stored.USED),
@@ -41,7 +42,7 @@ def budgets(
             store.records(stored.RECORDS, at_ms=at_ms),
             at_ms,
         )
-        if code := currency_of("--currency", currency):
+        if code:
             steps = stored.converted_steps(answer, code, at_ms)
             answer = store.answered(steps)
     if form is OutputFormat.json:
@@ -50,14 +51,14 @@ def budgets(
     bars = form is OutputFormat.table and sys.stdout.isatty()
     columns = _COLUMNS if bars else tuple(filter(None, _COLUMNS))
     rows = [_row(each, bars=bars) for each in answer["budgets"]]
-    if currency:
-        columns = (*columns, f"{currency} of limit")
-        rows = [[*row, _in_currency(each)] for row, each in zip(rows, answer["budgets"], strict=True)]
+    if code:
+        columns = (*columns, f"{code} of limit")
+        rows = [[*row, _in_currency(each, code)] for row, each in zip(rows, answer["budgets"], strict=True)]
     write(Grid(columns, rows), form)
-    if currency and form is OutputFormat.table:
+    if code and form is OutputFormat.table:
         rate = answer["rate"]
         sys.stdout.write(
-            f"{rate['rate_units']} {currency} for {rate['rate_dollars']} USD of {rate['rate_day']}\n"
+            f"{rate['rate_units']} {code} for {rate['rate_dollars']} USD of {rate['rate_day']}\n"
         )
     if not rows and form is OutputFormat.table:
         sys.stdout.write("no budget has been judged; see docs/budgets.md\n")
@@ -85,9 +86,13 @@ def _row(budget: Mapping[str, Any], *, bars: bool) -> list[str]:
     return cells
 
 
-def _in_currency(budget: Mapping[str, Any]) -> str:
+def _in_currency(budget: Mapping[str, Any], currency: str) -> str:
     amounts = (budget["used"] or {}).get("currency")
-    return "" if amounts is None else f"{usd(amounts['used'])} of {usd(amounts['limit'])}"
+    return (
+        ""
+        if amounts is None
+        else f"{money(amounts['used'], currency)} of {money(amounts['limit'], currency)}"
+    )
 
 
 def bar(ratio: float) -> str:

@@ -15,7 +15,7 @@ from schemas.escaping import visible
 from streams.calendar import PLAIN
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
-from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
+from streams.cli.output import Grid, OutputFormat, money, plain, to_json, write
 from streams.cli.reading import reader
 from streams.cli.spans import days_of_month
 from streams.clock import SystemClock
@@ -175,7 +175,7 @@ def chargeback(
     elif form is ChargebackFormat.csv:
         write(grid, OutputFormat.csv)
     else:
-        _show(grid, totals, cost)
+        _show(grid, totals, cost, code)
         show_prices(prices)
         if rate is not None:
             sys.stdout.write(f"{rate.converted(totals['charge_usd'])} at {rate.words()}\n")
@@ -220,15 +220,21 @@ def _totals(charged: Charged) -> dict[str, object]:
     return {name: total(charged.rows, name) for name in (*_SUMS, *_APART, "charge_usd")}
 
 
-def _show(grid: Grid, totals: dict[str, object], cost: BillCost) -> None:
-    money = [column.endswith("_usd") or column == "charge" for column in grid.columns]
+def _show(grid: Grid, totals: dict[str, object], cost: BillCost, currency: str) -> None:
+    codes = [
+        "USD" if column.endswith("_usd") else currency if column == "charge" else ""
+        for column in grid.columns
+    ]
     shown = [
         at
         for at, column in enumerate(grid.columns)
         if column not in _MAY_BE_EMPTY or any(row[at] for row in grid.rows)
     ]
     rows = [
-        ["" if row[at] is None else usd(row[at]) if money[at] else plain(row[at]) for at in shown]
+        [
+            "" if row[at] is None else money(row[at], codes[at]) if codes[at] else plain(row[at])
+            for at in shown
+        ]
         for row in grid.rows
     ]
     write(Grid(tuple(grid.columns[at] for at in shown), rows), OutputFormat.table)

@@ -96,7 +96,8 @@ def costs(
     """Show what was paid, over time and by any levels (job, owner, team...)."""
     settings = settings_for(data)
     calendar = calendar_of("--tz", asked.tz, settings.calendar.calendar())
-    span = asked.resolved(SystemClock().now_ms(), calendar=calendar)
+    now_ms = SystemClock().now_ms()
+    span = asked.resolved(now_ms, calendar=calendar)
     request = request_of(
         {
             "metric": [metric],
@@ -122,7 +123,7 @@ def costs(
     if request.drivers and form is OutputFormat.csv:
         raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
     with reader(settings) as store:
-        found = store.answered(cost_steps(request))
+        found = store.answered(cost_steps(request, now_ms))
         known = {} if found.rows else store.records(extent_sql(request))[0]
         gaps = store.answered(label_gap_steps()) if request.metric is Metric.m1 else []
         left_out = None

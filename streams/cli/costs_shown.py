@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from schemas.units import READABLE, Unit, readable
-from streams.cli.output import Grid, usd
+from streams.cli.output import Grid, money, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
 from streams.costs.currency import RATE_COLUMNS
@@ -148,6 +148,8 @@ def _cell(name: str, cell: Any, request: CostRequest) -> Any:
         return _named(cell)
     if name == "period_start" and request.per is not Period.hour:
         return cell[:_DAY_CHARACTERS]
+    if name == "cost" and request.currency:
+        return "no rate" if cell is None else money(cell, request.currency)
     return _figure(name, cell)
 
 
@@ -157,8 +159,6 @@ def _named(cell: Any) -> Any:
 
 def _figure(name: str, cell: Any) -> Any:
     """Round: dollars as other commands do, hours to 3 digits, ratios to 4; bytes in GiB."""
-    if name == "cost" and cell is None:
-        return "no rate"
     if name == "unit":
         return READABLE.get(cell, (cell, 1))[0]
     if isinstance(cell, Decimal) or (isinstance(cell, float) and "usd" in name and "ratio" not in name):

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schemas.currencies import USUAL_DECIMALS, decimals_of
 from schemas.escaping import visible, visible_json
 
 _PARTS = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
@@ -31,11 +32,12 @@ _RUNS = frozenset("=+-@")
 #: Figures for people are rounded half up; sums of a store have up to 76 digits.
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 _LEAST_USD = Decimal("0.000000001")
-#: Decimals of a column of dollars: cents; four, to see two digits of what is small, unless beside what is large.
-_CENTS = 2
+#: Decimals of a column of dollars: cents; four, to see two digits of what is small, unless beside what is large. What is
+#: less than half a nano-dollar does not count. The page has the same rule: `decimals` in format.js.
 _FINE = 4
 _SMALL_USD = Decimal("0.1")
 _LARGE_USD = 100
+_NOTHING_USD = _LEAST_USD / 2
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
 _GAP = 2
@@ -71,36 +73,46 @@ class Grid:
 
 
 class Usd(str):
-    """Dollars for people, as `usd` formats one amount; a table gives those of a column one number of decimals."""
+    """Money for people, as `usd` formats one amount; a table gives the amounts of a column one number of decimals."""
 
-    __slots__ = ("amount", "words")
+    __slots__ = ("amount", "currency", "words")
     amount: Decimal
+    currency: str
     words: str
 
     @classmethod
-    def of(cls, amount: Decimal, shown: str, words: str = "{}") -> Usd:
-        """An amount (USD), its figure, and the words around it."""
+    def of(cls, amount: Decimal, shown: str, words: str = "{}", currency: str = "USD") -> Usd:
+        """An amount, its figure, the words around it, and the code of its currency."""
         made = cls(words.format(shown))
-        made.amount, made.words = amount, words
+        made.amount, made.words, made.currency = amount, words, currency
         return made
 
     def within(self, words: str) -> Usd:
         """The same amount with words around it, in which `{}` stands for the figure."""
-        return Usd.of(self.amount, str(self), words)
+        return Usd.of(self.amount, str(self), words, self.currency)
 
     def to(self, decimals: int) -> Usd:
         """The amount with so many decimals; what would be rounded to zero is less than the last of them."""
         least = Decimal(1).scaleb(-decimals)
         rounded = _WIDE.quantize(self.amount, least)
         if self.amount and not rounded:
-            return Usd.of(self.amount, f"<{least:f}" if self.amount > 0 else f">-{least:f}", self.words)
-        return Usd.of(self.amount, f"{rounded:,f}", self.words)
+            shown = f"<{least:f}" if self.amount > 0 else f">-{least:f}"
+        else:
+            shown = f"{rounded:,f}"
+        return Usd.of(self.amount, shown, self.words, self.currency)
 
 
 def usd(value: object) -> Usd:
     """Format dollars for people: cents, and more digits where cents would hide the amount; never zero for what is none."""
     amount = Decimal(str(value))
     return Usd.of(amount, _alone(amount))
+
+
+def money(value: object, currency: str) -> Usd:
+    """Format an amount of a currency for people, as dollars are; one that has no hundredths has the decimals that it has."""
+    amount = Decimal(str(value))
+    found = Usd.of(amount, _alone(amount), currency=currency)
+    return found if decimals_of(currency) == USUAL_DECIMALS else found.to(decimals_of(currency))
 
 
 def _alone(amount: Decimal) -> str:
@@ -113,21 +125,24 @@ def _alone(amount: Decimal) -> str:
 
 
 def even(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """The rows with one number of decimals for the dollars of each column that has a name."""
+    """The rows with one number of decimals for the money of each column that has a name."""
     lines = [list(row) for row in rows]
     for at, name in enumerate(columns):
-        amounts = [line[at].amount for line in lines if isinstance(line[at], Usd)]
+        amounts = [line[at] for line in lines if isinstance(line[at], Usd)]
         if name and amounts:
-            decimals = _decimals(amounts)
+            decimals = column_decimals([each.amount for each in amounts], amounts[0].currency)
             for line in lines:
                 if isinstance(line[at], Usd):
                     line[at] = line[at].to(decimals)
     return lines
 
 
-def _decimals(amounts: Sequence[Decimal]) -> int:
-    sizes = [abs(each) for each in amounts if each]
-    return _FINE if sizes and min(sizes) < _SMALL_USD and max(sizes) < _LARGE_USD else _CENTS
+def column_decimals(amounts: Iterable[Decimal], currency: str = "USD") -> int:
+    """How many decimals the amounts of a column have."""
+    usual = decimals_of(currency)
+    sizes = [size for each in amounts if (size := abs(each)) >= _NOTHING_USD]
+    is_fine = usual == USUAL_DECIMALS and sizes and min(sizes) < _SMALL_USD and max(sizes) < _LARGE_USD
+    return _FINE if is_fine else usual
 
 
 def rounded(grid: Grid, money: Collection[str], *, is_owned: bool = False) -> Grid:

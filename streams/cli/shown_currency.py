@@ -11,7 +11,8 @@ from streams.calendar import PLAIN
 from streams.cli.output import Grid, plain
 from streams.costs import charge_sql
 from streams.costs.allocating import month_span
-from streams.costs.currency import USD, ShownRate, shown_rate
+from streams.costs.currency import ShownRate, known_rates_steps, rate_day
+from streams.costs.day_parts import answered
 from streams.costs.month_reader import MonthSource, records
 from streams.errors import WrongUseError
 
@@ -21,27 +22,21 @@ LOADS_RATES: Final = "`trainfare fx load` loads rates"
 
 
 def rate_of(store: MonthSource, currency: str, month: str, now_ms: int) -> ShownRate:
-    """The last rate of a currency in a month (UTC), or up to today in one that has not ended; a rate is valid for a week.
+    """The rate of a currency that a month (UTC) has, by `rate_day`.
 
     Raises:
         WrongUseError: It is no month, or there is no rate.
     """
     span = month_span(month)
-    first, last = date.fromisoformat(span["first"]), date.fromisoformat(span["until"]) - _DAY
-    today = PLAIN.date_of(now_ms)
-    if first <= today < last:
-        last = today
-    if currency == USD:
-        return shown_rate(currency, last, 1, 1)
-    until = (last + _DAY).isoformat()
-    rows = records(store, charge_sql.RATE, currency=currency, until=until)
-    if rows:
-        (row,) = rows
-        return shown_rate(currency, row["rate_day"], row["units"], row["dollars"])
-    newest = records(store, charge_sql.NEWEST_RATE, currency=currency, until=until)
+    first, until = (date.fromisoformat(span[name]) for name in ("first", "until"))
+    day = rate_day(first, until - _DAY, PLAIN.date_of(now_ms))
+    rates = answered(known_rates_steps(currency, day, day), lambda sql, bound: store.ask(sql, **bound))
+    if (rate := rates.on(day)) is not None:
+        return rate
+    newest = records(store, charge_sql.NEWEST_RATE, currency=currency, until=day.isoformat())
     known = f"the newest before is of {newest[0]['rate_day']}" if newest else "none before is loaded"
     raise WrongUseError(
-        f"--currency {currency}: {last} has no rate, nor has any of the six days before it ({known}); load a file that has "
+        f"--currency {currency}: {day} has no rate, nor has any of the six days before it ({known}); load a file that has "
         "one: `trainfare fx load FILE`; `trainfare fx show` lists what is loaded"
     )
 

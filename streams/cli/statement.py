@@ -18,7 +18,7 @@ from streams.cli.bill_months import say_utc_month
 from streams.cli.close import CostOption, IdleOption, ShareOption, rules_of
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
-from streams.cli.output import Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import Grid, OutputFormat, to_json, write
 from streams.cli.reading import reader_for
 from streams.clock import SystemClock
 from streams.costs.charge_sql import BillCost
@@ -105,11 +105,12 @@ def statement(
 
 def _total(found: TeamStatement, shown: ShownCurrency) -> str:
     """The total, and of another currency at which rate."""
-    said = f"{usd(found.total_usd)} USD"
+    from streams.costs.statement import DOLLARS
+
+    said, amount = (each.said(*each.cents([found.total_usd])) for each in (DOLLARS, shown))
     if shown.rate is None:
-        return said
-    (amount,) = shown.amounts([found.total_usd])
-    return f"{usd(amount)} {shown.code} ({said} at {shown.rate.words()})"
+        return f"{said} USD"
+    return f"{amount} {shown.code} ({said} USD at {shown.rate.words()})"
 
 
 def _text(found: TeamStatement, form: StatementFormat, shown: ShownCurrency) -> str:
@@ -125,12 +126,15 @@ def _text(found: TeamStatement, form: StatementFormat, shown: ShownCurrency) -> 
 
 
 def _write_table(found: TeamStatement, shown: ShownCurrency, stream: TextIO) -> None:
-    from streams.costs.statement import PARTS, gpu_hours
+    from streams.costs.closing import added
+    from streams.costs.statement import DOLLARS, PARTS, gpu_hours
 
-    def beside(amounts_usd: Sequence[Decimal]) -> list[tuple[str, ...]]:
-        """Dollars as people read them, and the same in another currency."""
-        columns = [amounts_usd] if shown.rate is None else [amounts_usd, shown.amounts(amounts_usd)]
-        return [tuple(map(usd, each)) for each in zip(*columns, strict=True)]
+    currencies = (DOLLARS,) if shown.rate is None else (DOLLARS, shown)
+
+    def in_each(amounts_usd: Sequence[Decimal]) -> list[tuple[str, ...]]:
+        """Dollars in cents that sum, as in the PDF, and the same in another currency."""
+        columns = [[each.said(cents) for cents in each.cents(amounts_usd)] for each in currencies]
+        return [*zip(*columns, strict=True)]
 
     state = (
         f"closed {found.closed}, manifest {found.manifest_sha256}" if found.closed else "open: it may change"
@@ -140,26 +144,26 @@ def _write_table(found: TeamStatement, shown: ShownCurrency, stream: TextIO) -> 
     own, late = found.own, found.adjustments
     parts = [(title, amount) for name, title in PARTS if (amount := found.amount(name))]
     parts += [(f"Adjustment of {each.of_month}: {each.reason}", each.charge_usd) for each in late]
-    amounts = [*beside([amount for _, amount in parts]), *beside([found.total_usd])]
+    amounts = [*in_each([amount for _, amount in parts]), *in_each([found.total_usd])]
     titles = [*(title for title, _ in parts), "Total"]
     rows = [(title, *cells) for title, cells in zip(titles, amounts, strict=True)]
     write(Grid(("", "usd", *codes), rows), OutputFormat.table, stream)
     if len(found.projects) > 1 or (found.projects and found.projects[0].name):
         stream.write("\n")
-        charges = beside([each.charge_usd for each in found.projects])
+        charges = in_each([each.charge_usd for each in found.projects])
         groups = [
             (each.name or "(none)", each.jobs, each.gpu_h, *cells)
             for each, cells in zip(found.projects, charges, strict=True)
         ]
         write(Grid(("project", "jobs", "gpu_h", "charge_usd", *codes), groups), OutputFormat.table, stream)
     stream.write("\n")
-    charges = beside([row.charge_usd for row in own])
-    jobs = [
-        (row.subject, row.key[2], row.key[3], gpu_hours([row]), *cells)
-        for row, cells in zip(own[:_JOBS_SHOWN], charges[:_JOBS_SHOWN], strict=True)
-    ]
-    write(Grid(("job", "project", "owner", "gpu_h", "charge_usd", *codes), jobs), OutputFormat.table, stream)
-    if len(own) > _JOBS_SHOWN:
-        stream.write(f"and {how_many(len(own) - _JOBS_SHOWN, 'more job')}: --format csv has all\n")
+    kept, rest = own[:_JOBS_SHOWN], own[_JOBS_SHOWN:]
+    jobs = [(row.subject, row.key[2], row.key[3], gpu_hours([row]), row.charge_usd) for row in kept]
+    if rest:
+        left = f"{how_many(len(rest), 'more job')}: --format csv has all"
+        jobs.append((left, "", "", gpu_hours(rest), added(row.charge_usd for row in rest)))
+    charges = in_each([each[-1] for each in jobs])
+    lines = [(*each[:-1], *cells) for each, cells in zip(jobs, charges, strict=True)]
+    write(Grid(("job", "project", "owner", "gpu_h", "charge_usd", *codes), lines), OutputFormat.table, stream)
     if shown.rate is not None:
         stream.write(f"\n{shown.rate.converted(found.total_usd)} at {shown.rate.words()}\n")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from schemas.counting import how_many
 from schemas.escaping import visible
-from streams.costs.statement import DOLLARS, PARTS, ShownCurrency, TeamStatement, gpu_hours
+from streams.costs.statement import ADJUSTED, DOLLARS, PARTS, ShownCurrency, TeamStatement, gpu_hours
 from streams.errors import WrongUseError
 
 _JOBS: Final = 15
@@ -23,7 +23,6 @@ _ADJUSTMENTS: Final = 10
 _BILLS: Final = 6
 _NAME_CHARS: Final = 64
 _EXACT: Final = "the CSV of the statement has every job to the last digit"
-_ADJUSTED: Final = "adjustments_usd"
 _INK: Final = "#1d2433"
 _DIM: Final = "#5b6475"
 _LINE: Final = "#d5dae3"
@@ -109,7 +108,7 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
     from reportlab.platypus import KeepTogether, Spacer
 
     own, adjustments = found.own, found.adjustments
-    made_of, late = _cents(found, shown)
+    made_of, late = found.in_cents(shown)
     story: list[Any] = [
         _text(f"Statement of {_month_name(found.month)}", 10, _DIM),
         _text(drawn(found.title), 20, _INK, is_bold=True),
@@ -122,27 +121,27 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
     ]
     shared = found.amount("unallocated_usd")
     beside = (
-        {"billed_usd": f", {_money(shown.cents([shared])[0])} of it shares of lines that no job used"}
+        {"billed_usd": f", {shown.said(shown.cents([shared])[0])} of it shares of lines that no job used"}
         if shared
         else {}
     )
-    titles = {**dict(PARTS), _ADJUSTED: "Adjustments of earlier months"}
+    titles = {**dict(PARTS), ADJUSTED: "Adjustments of earlier months"}
     story += _section(
         "What it is made of",
         ("", shown.code),
-        [(f"{titles[name]}{beside.get(name, '')}", _money(amount)) for name, amount in made_of.items()],
+        [(f"{titles[name]}{beside.get(name, '')}", shown.said(amount)) for name, amount in made_of.items()],
         (width - 90, 90),
-        total=_money(shown.cents([found.total_usd])[0]),
+        total=shown.said(shown.cents([found.total_usd])[0]),
     )
     if adjustments:
         kept = adjustments[:_ADJUSTMENTS]
         listed = [
-            (each.of_month, drawn(each.reason, 70), str(each.jobs), _money(cent))
+            (each.of_month, drawn(each.reason, 70), str(each.jobs), shown.said(cent))
             for each, cent in zip(kept, late, strict=False)
         ]
         if len(adjustments) > len(kept):
             rest = _sum(late[len(kept) :])
-            listed.append(("", f"{len(adjustments) - len(kept)} more", "", _money(rest)))
+            listed.append(("", f"{len(adjustments) - len(kept)} more", "", shown.said(rest)))
         story.append(
             KeepTogether(
                 _section(
@@ -175,24 +174,16 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
     return story
 
 
-def _cents(found: TeamStatement, shown: ShownCurrency) -> tuple[dict[str, Decimal], list[Decimal]]:
-    """What the statement is made of, in cents that sum to its total, and each adjustment: one figure wherever it is named."""
-    amounts = {name: amount for name, _ in PARTS if (amount := found.amount(name))}
-    cents = shown.cents([*amounts.values(), *(each.charge_usd for each in found.adjustments)])
-    made_of, late = dict(zip(amounts, cents, strict=False)), cents[len(amounts) :]
-    return made_of | ({_ADJUSTED: _sum(late)} if late else {}), late
-
-
 def _total(found: TeamStatement, shown: ShownCurrency, width: float, made_of: dict[str, Decimal]) -> Any:
     from reportlab.platypus import Table, TableStyle
 
     cells = [
-        (f"Total ({shown.code})", _money(shown.cents([found.total_usd])[0])),
+        (f"Total ({shown.code})", shown.said(shown.cents([found.total_usd])[0])),
         ("Jobs", f"{len(found.own):,}"),
         ("GPU-hours", f"{gpu_hours(found.own):,.1f}"),
     ]
-    if _ADJUSTED in made_of:
-        cells.insert(1, ("Of it earlier months", _money(made_of[_ADJUSTED])))
+    if ADJUSTED in made_of:
+        cells.insert(1, ("Of it earlier months", shown.said(made_of[ADJUSTED])))
     table = Table(
         [
             [_text(title, 8, _DIM) for title, _ in cells],
@@ -266,7 +257,7 @@ def _grouped(
         )
     cents = shown.cents([each[3] for each in kept])
     return [
-        (name, f"{jobs:,}", f"{hours:,.1f}", _money(cent), f"{charge / whole:.0%}" if whole > 0 else "")
+        (name, f"{jobs:,}", f"{hours:,.1f}", shown.said(cent), f"{charge / whole:.0%}" if whole > 0 else "")
         for (name, jobs, hours, charge), cent in zip(kept, cents, strict=True)
     ]
 
@@ -287,7 +278,7 @@ def _cut_jobs(
         )
     cents = shown.cents([each[3] for each in kept])
     return [
-        (name, owner, f"{hours:,.1f}", _money(cent))
+        (name, owner, f"{hours:,.1f}", shown.said(cent))
         for (name, owner, hours, _), cent in zip(kept, cents, strict=True)
     ]
 
@@ -296,7 +287,7 @@ def _state(found: TeamStatement, shown: ShownCurrency, made_of: dict[str, Decima
     if found.closed:
         return f"Closed on {found.closed[:10]}. These charges do not change; what comes later is an adjustment of a later month."
     left = made_of.get("only_metered_usd")
-    waiting = "" if left is None else f" {_money(left)} {shown.code} are on no bill yet."
+    waiting = "" if left is None else f" {shown.said(left)} {shown.code} are on no bill yet."
     return f"Open: the month is not closed, and these charges may change.{waiting}"
 
 
@@ -305,7 +296,7 @@ def _rate(found: TeamStatement, shown: ShownCurrency) -> list[Any]:
     if shown.rate is None:
         return []
     (dollars,) = DOLLARS.cents([found.total_usd])
-    said = f"Amounts are in {shown.code}, at {shown.rate.words()}. Charges are kept in dollars: {_money(dollars)} USD in all."
+    said = f"Amounts are in {shown.code}, at {shown.rate.words()}. Charges are kept in dollars: {DOLLARS.said(dollars)} USD in all."
     return [_text(said, 9, _DIM)]
 
 
@@ -357,10 +348,6 @@ def _text(text: str, size: float, colour: str, *, is_bold: bool = False, is_head
 def _cell(text: str) -> Any:
     """A cell: long text breaks into lines, and a number stays whole."""
     return text if len(text) < 24 else _text(text, 9, _INK)
-
-
-def _money(amount: Decimal) -> str:
-    return f"{amount:,.2f}" if amount >= 0 else f"-{-amount:,.2f}"
 
 
 def _sum(amounts: Any) -> Decimal:

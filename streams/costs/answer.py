@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.counting import how_many
 from schemas.durations import DATETIME_END_MS, HOUR_MS
-from streams.costs.currency import RATE_COLUMNS, add_converted, rates_steps
+from streams.costs.currency import RATE_COLUMNS, add_converted, rate_day, rates_steps
 from streams.costs.day_parts import Steps
 from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Period
@@ -39,22 +39,30 @@ class CostRows(NamedTuple):
     note: str = ""  # what is missing
 
 
-def cost_steps(request: CostRequest) -> Steps[CostRows]:
-    """Ask for what was asked, and first for the period before, where the request compares with it."""
+def cost_steps(request: CostRequest, now_ms: int = _LAST_MS) -> Steps[CostRows]:
+    """Ask for what was asked, and first for the period before, where the request compares with it.
+
+    Args:
+        request: What was asked.
+        now_ms: When, ms since 1970: a period that has not ended then has the newest rate of its currency; without it all have ended.
+    """
     before = (yield from compared_steps(request)).rows if request.compare else ()
     found = yield from asked_steps(request)
     made = cost_rows(request, found.names, found.rows, before)
-    return (yield from _converted(request, made)) if request.currency else made
+    return (yield from _converted(request, made, now_ms)) if request.currency else made
 
 
-def _converted(request: CostRequest, found: CostRows) -> Steps[CostRows]:
-    """Set the cost in a currency beside that in dollars: of each cell by the last rate by the end of its period, or of what there is."""
-    known = yield from span_steps()
-    last = request.calendar.date_of(max(known.last_s * 1000, 0))
+def _converted(request: CostRequest, found: CostRows, now_ms: int) -> Steps[CostRows]:
+    """Set the cost in a currency beside that in dollars: of each cell at the rate of its period, by `rate_day`."""
     of_period: dict[Any, list[Row]] = {}
     for row in found.rows:
         of_period.setdefault(row["period_start"], []).append(row)
-    days = {start: min(_last_day(request, start), last) for start in of_period}
+    last = None
+    if of_period and request.per is Period.all and request.to_ms is None:
+        # Without an end the newest costs are the end.
+        last = request.calendar.date_of(max((yield from span_steps()).last_s * 1000, 0))
+    today = request.calendar.date_of(now_ms)
+    days = {start: last or rate_day(*_days(request, start), today) for start in of_period}
     if days:
         rates = yield from rates_steps(request.currency, min(days.values()), max(days.values()))
         for start, rows in of_period.items():
@@ -64,14 +72,15 @@ def _converted(request: CostRequest, found: CostRows) -> Steps[CostRows]:
     return found._replace(columns=(*found.columns, "cost", *RATE_COLUMNS), note=note if missing else "")
 
 
-def _last_day(request: CostRequest, start: str | None) -> date:
-    """The last day of a cell, by the request's calendar."""
+def _days(request: CostRequest, start: str | None) -> tuple[date, date]:
+    """The first and the last day of a cell, by the request's calendar."""
     if request.per is Period.all:
-        end_ms = _LAST_MS if request.to_ms is None else request.to_ms
+        start_ms, end_ms = request.from_ms or 0, request.to_ms or _LAST_MS
     else:
-        end_ms = next_ms(_ms(datetime.fromisoformat(str(start))), request)
+        start_ms = _ms(datetime.fromisoformat(str(start)))
+        end_ms = next_ms(start_ms, request)
         end_ms = end_ms if request.to_ms is None else min(end_ms, request.to_ms)
-    return request.calendar.date_of(end_ms - 1)
+    return request.calendar.date_of(start_ms), request.calendar.date_of(end_ms - 1)
 
 
 def cost_rows(

@@ -139,12 +139,6 @@ SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount, sum(ass
 FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD' AND isNotNull(l.billed_usd)
 GROUP BY billing_currency ORDER BY billing_currency
 """)
-#: The last rate of a currency before a day.
-RATE: Final = """
-SELECT toString(toDate(max(day))) AS rate_day, argMax(units, day) AS units, argMax(dollars, day) AS dollars
-FROM fx_rates FINAL WHERE currency = {currency:String} AND day < {until:String} AND day >= toDateTime({until:String}, 'UTC') - 604800
-HAVING count() > 0
-"""
 #: The day of the last rate of a currency before a day, however old it is.
 NEWEST_RATE: Final = """
 SELECT toString(toDate(max(day))) AS rate_day FROM fx_rates FINAL

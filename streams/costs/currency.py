@@ -1,6 +1,7 @@
 """Dollars in another currency, with the rate and its day beside them; rows stay in dollars.
 
-A figure of a day has the rate of that day, one of a longer period that of its last day: a rate that comes late restates its days alone.
+A figure of a day has the rate of that day, one of a longer period that of its last day, or of today while it goes on: a rate
+that comes late restates its days alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.currencies import decimals_of
 from streams.costs.charging import EXACT
 from streams.costs.day_parts import Steps
 from streams.errors import WrongUseError
@@ -37,8 +39,8 @@ class ShownRate(NamedTuple):
     dollars: int
 
     def converted(self, amount_usd: object) -> str:
-        """An amount in the currency, with its code."""
-        return f"{self.amounts([amount_usd])[0]:f} {self.currency}"
+        """An amount in the currency to its last unit, with its code."""
+        return f"{self.amounts([amount_usd])[0]:,.{decimals_of(self.currency)}f} {self.currency}"
 
     def amounts(self, amounts_usd: Sequence[object]) -> list[Decimal]:
         """Amounts in the currency, to nine decimals; they sum to what their sum is converted to.
@@ -72,7 +74,7 @@ class DayRates:
 
     def __init__(self, currency: str, rates: Sequence[ShownRate]) -> None:
         self.currency = currency
-        self._rates = rates
+        self.rates = rates
         self._days = [rate.day for rate in rates]
 
     def on(self, day: date) -> ShownRate | None:
@@ -82,7 +84,25 @@ class DayRates:
         place = bisect_right(self._days, day.isoformat())
         if not place or self._days[place - 1] <= (day - timedelta(days=_HOLDS_D)).isoformat():
             return None
-        return self._rates[place - 1]
+        return self.rates[place - 1]
+
+
+def rate_day(first: date, last: date, today: date) -> date:
+    """The day whose rate a period has, from its first to its last day: today while it goes on, else the last one.
+
+    Costs, charges and statements of a month have one rate by this.
+    """
+    return today if first <= today < last else last
+
+
+def known_rates_steps(currency: str, first: date, last: date) -> Steps[DayRates]:
+    """Ask for the rates that hold on days from the first to the last; there may be none."""
+    if currency == USD:
+        return DayRates(currency, ())
+    since, until = first - timedelta(days=_HOLDS_D), last + timedelta(days=1)
+    bound = {"currency": currency, "since": since.isoformat(), "until": until.isoformat()}
+    answer = yield _RATES, {**bound}
+    return DayRates(currency, [shown_rate(currency, *row) for row in answer.rows()])
 
 
 def rates_steps(currency: str, first: date, last: date) -> Steps[DayRates]:
@@ -91,16 +111,13 @@ def rates_steps(currency: str, first: date, last: date) -> Steps[DayRates]:
     Raises:
         WrongUseError: There is none.
     """
-    if currency == USD:
-        return DayRates(currency, ())
-    since, until = first - timedelta(days=_HOLDS_D), last + timedelta(days=1)
-    bound = {"currency": currency, "since": since.isoformat(), "until": until.isoformat()}
-    rows = list((yield _RATES, {**bound}).rows())
-    if not rows:
+    found = yield from known_rates_steps(currency, first, last)
+    if currency != USD and not found.rates:
+        since = first - timedelta(days=_HOLDS_D)
         raise WrongUseError(
             f"currency: no rate of {currency} from {since} to {last} is loaded; `trainfare fx load FILE`"
         )
-    return DayRates(currency, [shown_rate(currency, *row) for row in rows])
+    return found
 
 
 def shown_rate(currency: str, day: object, units: object, dollars: object) -> ShownRate:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.currencies import USUAL_DECIMALS, decimals_of
 from streams.calendar import UTC_ZONE
 from streams.costs.allocating import month_span
 from streams.costs.charge_lines import JOBS, SHARED, UNUSED
@@ -37,7 +38,8 @@ PARTS: Final = (
     ("labor_cost_usd", "Labour"),
     ("overhead_cost_usd", "Overhead"),
 )
-_CENT: Final = Decimal("0.01")
+#: Of what a statement is made of: all adjustments together.
+ADJUSTED: Final = "adjustments_usd"
 
 
 class StatementGroup(NamedTuple):
@@ -73,8 +75,12 @@ class ShownCurrency(NamedTuple):
         return [*amounts_usd] if self.rate is None else self.rate.amounts(amounts_usd)
 
     def cents(self, amounts_usd: Sequence[Decimal]) -> list[Decimal]:
-        """The same in cents, which sum to their rounded sum."""
-        return in_cents(self.amounts(amounts_usd))
+        """The same in cents, or what is the currency's last unit, which sum to their rounded sum."""
+        return in_cents(self.amounts(amounts_usd), decimals_of(self.code))
+
+    def said(self, cents: Decimal) -> str:
+        """An amount in cents as people read it."""
+        return f"{cents:,.{decimals_of(self.code)}f}"
 
 
 DOLLARS: Final = ShownCurrency()
@@ -147,6 +153,13 @@ class TeamStatement(NamedTuple):
             for name, rows in sums.items()
         ]
         return sorted(found, key=lambda each: (-each.charge_usd, each.name))
+
+    def in_cents(self, shown: ShownCurrency) -> tuple[dict[str, Decimal], list[Decimal]]:
+        """What it is made of by name, in cents that sum to its total, and each adjustment: one figure wherever it is named."""
+        amounts = {name: amount for name, _ in PARTS if (amount := self.amount(name))}
+        cents = shown.cents([*amounts.values(), *(each.charge_usd for each in self.adjustments)])
+        made_of, late = dict(zip(amounts, cents, strict=False)), cents[len(amounts) :]
+        return made_of | ({ADJUSTED: added(late)} if late else {}), late
 
     def records(self, shown: ShownCurrency = DOLLARS) -> list[dict[str, Any]]:
         """All rows by the names of their columns, in order, amounts without zeros at their ends; the charge in a currency beside."""
@@ -229,12 +242,16 @@ def gpu_hours(rows: Iterable[ClosedRow]) -> Decimal:
     return (Decimal(sum(row.gpu_milli_ms for row in rows)) / _GPU_HOUR).quantize(Decimal("0.001"))
 
 
-def in_cents(amounts: Sequence[Decimal]) -> list[Decimal]:
-    """Amounts in cents that sum to their rounded sum: each is what it adds to the rounded sum of all up to it."""
+def in_cents(amounts: Sequence[Decimal], decimals: int = USUAL_DECIMALS) -> list[Decimal]:
+    """Amounts in cents that sum to their rounded sum: each is what it adds to the rounded sum of all up to it.
+
+    A currency may have other `decimals` than cents.
+    """
+    cent = Decimal(1).scaleb(-decimals)
     found, so_far, before = [], Decimal(0), Decimal(0)
     for each in amounts:
         so_far = EXACT.add(so_far, each)
-        through = EXACT.quantize(so_far, _CENT)
+        through = EXACT.quantize(so_far, cent)
         found.append(EXACT.subtract(through, before))
         before = through
     return found

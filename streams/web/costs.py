@@ -47,7 +47,7 @@ _THREADS = Threads("costs", 2)
 
 
 async def costs(
-    request: web.Request, service: QueryService, client: Client, calendar: Calendar
+    request: web.Request, service: QueryService, client: Client, now_ms: int, calendar: Calendar
 ) -> dict[str, Any]:
     """The rows asked for, and the drivers of the change if they are asked for.
 
@@ -57,7 +57,7 @@ async def costs(
     try:
         given = {name: request.query.getall(name) for name in request.query}
         asked = request_of(given, usual=calendar_asked(given.pop("fiscal", []), calendar))
-        found = await made(service, client, cost_steps(asked))
+        found = await made(service, client, cost_steps(asked, now_ms))
         body: dict[str, Any] = {
             **_echo(asked),
             "rows": found.rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -80,23 +81,44 @@ def test_csv_and_table_have_the_charge_beside_dollars(team: TeamStatement) -> No
     assert {(each["currency"], each["rate_day"]) for each in cells} == {("JPY", "2026-05-29")}
     table = _text(team, StatementFormat.table, YEN)
     total = converted(team.total_usd)
-    assert table.endswith(f"\n{total:f} JPY at 163.7 JPY for 1.0837 USD of 2026-05-29\n")
+    assert table.endswith(f"\n{total:,.0f} JPY at 163.7 JPY for 1.0837 USD of 2026-05-29\n")
     (line,) = (each for each in table.splitlines() if each.startswith("Total"))
-    assert line.split()[1:] == [f"{team.total_usd:,.2f}", f"{total:,.2f}"]
+    assert line.split()[1:] == [f"{team.total_usd:,.2f}", f"{total:,.0f}"]
 
 
 def test_a_pdf_is_in_the_currency_and_its_tables_sum(team: TeamStatement) -> None:
     words = words_of(written_pdf(team, YEN))
-    total = f"{converted(team.total_usd):,.2f}"
+    total = f"{converted(team.total_usd):,.0f}"
     assert "Total (JPY)" in words
     assert total in words
     said = " ".join(words.split())
     assert "Amounts are in JPY, at 163.7 JPY for 1.0837 USD of 2026-05-29." in said
     assert f"Charges are kept in dollars: {team.total_usd:,.2f} USD in all." in said
     amounts = said.split("What it is made of")[1].split("Adjustments: what came")[0]
-    numbers = [Decimal(each.replace(",", "")) for each in amounts.split() if each[-1].isdigit() and "." in each]  # fmt: skip
-    assert sum(numbers[:-1]) == numbers[-1] == converted(team.total_usd).quantize(Decimal("0.01"))
+    numbers = [Decimal(each.replace(",", "")) for each in re.findall(r"-?\d[\d,]*(?:\.\d+)?", amounts)]
+    assert sum(numbers[:-1]) == numbers[-1] == converted(team.total_usd).quantize(Decimal(1))
     assert "JPY" not in words_of(written_pdf(team))
+
+
+@pytest.mark.parametrize(("code", "decimals"), [("JPY", 0), ("EUR", 2), ("KWD", 3)])
+def test_each_table_for_people_sums_to_the_last_unit_of_the_currency(
+    team: TeamStatement, code: str, decimals: int
+) -> None:
+    shown = ShownCurrency(shown_rate(code, "2026-05-29", "163.7", "1.0837"))
+    made_of, projects, jobs, _ = _text(team, StatementFormat.table, shown).split("\n\n")[1:]
+    for table, adjustments in ((made_of.replace("Total", "", 1), True), (projects, False), (jobs, False)):
+        amounts = [line.split()[-2:] for line in table.splitlines()[1:]]
+        total = amounts.pop() if adjustments else None
+        for at, places in enumerate((2, decimals)):
+            column = [row[at] for row in amounts]
+            assert {len(each.partition(".")[2]) for each in column} == {places}
+            usd = team.total_usd if adjustments else team.amount("charge_usd")
+            exact = usd if at == 0 else converted(usd)
+            wanted = exact.quantize(Decimal(1).scaleb(-places))
+            assert sum(Decimal(each.replace(",", "")) for each in column) == wanted
+            assert total is None or Decimal(total[at].replace(",", "")) == wanted
+    assert len(jobs.splitlines()) == 1 + 15 + 1
+    assert "45 more jobs: --format csv has all" in jobs
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +155,7 @@ def opened(data: Path) -> Iterator[OpenMonthStore]:
 def test_the_command_converts_at_the_last_rate_of_the_month(data: Path, tmp_path: Path) -> None:
     asked = ("statement", "--team", "vision", "--month", "2026-05", "--currency", "EUR", "--data", data)
     done = trainfare(*asked)
-    assert (done.code, done.out.splitlines()[-1]) == (0, "9.100000000 EUR at 1 EUR for 1.1 USD of 2026-05-29")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "9.10 EUR at 1 EUR for 1.1 USD of 2026-05-29")
     done = trainfare(*asked, "--format", "pdf", "--out", tmp_path / "f.pdf")
     assert done.out.endswith("2026-05: 9.10 EUR (10.01 USD at 1 EUR for 1.1 USD of 2026-05-29), not closed\n")
     assert "9.10" in words_of((tmp_path / "f.pdf").read_bytes())

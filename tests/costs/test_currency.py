@@ -1,4 +1,4 @@
-"""Costs and budgets in another currency: each cell at the rate of its last day, against fractions rounded once; late rates."""
+"""Costs and budgets in another currency: each cell at the rate of its last day, or of today while it goes on, against fractions rounded once; late rates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.cli.shown_currency import rate_of
+from streams.cli.spans import days_of_month
 from streams.costs.answer import CostRows, cost_steps
 from streams.costs.budgets import converted_steps
 from streams.costs.day_parts import answered
+from streams.costs.month_store import OpenMonthStore
 from streams.costs.request import request_of
 from streams.errors import WrongUseError
 from tests.new_store import begun
@@ -23,6 +26,9 @@ from tests.sinks.rows import rows
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 DAYS = 40
 HOUR = timedelta(hours=1)
+#: Within the last day that has costs, and in a week that has them no more.
+NOW = FIRST + (DAYS - 1) * timedelta(days=1) + timedelta(hours=12)
+LATER = datetime(2026, 12, 1, tzinfo=UTC)
 Quoted = dict[date, tuple[Decimal, Decimal]]
 
 
@@ -72,9 +78,13 @@ def put(store: ClickHouseStore, quoted: Quoted, token: str, version: int = 1) ->
     store.insert("fx_rates", rows("fx_rates", *made), token)
 
 
-def asked(store: ClickHouseStore, **words: str) -> CostRows:
+def ms(at: datetime) -> int:
+    return round(at.timestamp() * 1_000)
+
+
+def asked(store: ClickHouseStore, now: datetime = NOW, **words: str) -> CostRows:
     given = {name: [word] for name, word in words.items()}
-    return answered(cost_steps(request_of({"currency": ["EUR"], **given})), store.ask)
+    return answered(cost_steps(request_of({"currency": ["EUR"], **given}), ms(now)), store.ask)
 
 
 def rate_on(quoted: Quoted, day: date) -> tuple[date, Fraction] | None:
@@ -119,6 +129,34 @@ def test_a_longer_cell_has_the_rate_of_its_last_day(store: ClickHouseStore, quot
     day, rate = rate_on(quoted, date(2026, 11, 9)) or pytest.fail("no rate")
     assert november["rate_day"] == day.isoformat()
     assert november["cost"] == nearest(Fraction(november["cost_usd"]) * rate)
+
+
+@pytest.mark.parametrize(
+    ("now", "month"),
+    [
+        (NOW, "2026-11"),  # it goes on, and has costs today
+        (
+            datetime(2026, 11, 24, 9, tzinfo=UTC),
+            "2026-11",
+        ),  # it goes on, and the newest costs are two weeks old
+        (LATER, "2026-11"),  # it has ended, and its last days have no costs
+    ],
+)
+def test_a_month_has_one_rate_in_costs_and_statements(
+    store: ClickHouseStore, now: datetime, month: str
+) -> None:
+    put(
+        store,
+        {date(2026, 11, day): (Decimal(1), Decimal(day)) for day in (20, 24, 27)},
+        "november",
+        version=3,
+    )
+    wanted = rate_of(OpenMonthStore(store), "EUR", month, ms(now))
+    first, until = days_of_month(month)
+    spans = {"per": "month", "from": first}, {"from": first, "to": until}
+    for found in (asked(store, now, **words).rows[0] for words in spans):
+        assert {name: found[name] for name in wanted.record()} == wanted.record()
+    assert wanted.day == {NOW: "2026-11-09", LATER: "2026-11-27"}.get(now, "2026-11-24")
 
 
 def test_a_late_rate_restates_its_days_and_no_other(store: ClickHouseStore) -> None:

@@ -21,6 +21,7 @@ from typing import Final
 
 from aiohttp import web
 
+from schemas.currencies import OTHER_DECIMALS, USUAL_DECIMALS
 from schemas.units import READABLE
 from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
 from streams.engine.alerts.titles import TITLES
@@ -139,7 +140,7 @@ def _needed(scripts: Mapping[str, str], path: str) -> set[str]:
 
 
 def rules_js() -> bytes:
-    """The script of what the page must know of rules, of what can be done about alerts of each, and of units."""
+    """The script of what the page must know of rules, of what can be done about alerts of each, of units and currencies."""
     made = {
         "RULES": json.dumps(TITLES, indent=2),
         "PLANNED_QUIETS": f"new Set({json.dumps(PLANNED_QUIETS)})",
@@ -147,6 +148,8 @@ def rules_js() -> bytes:
         "CEILING_FIELDS": json.dumps(CEILING_FIELDS),
         "IS_FLAG": json.dumps(IS_FLAG),
         "READABLE_UNITS": json.dumps(READABLE),
+        "USUAL_DECIMALS": json.dumps(USUAL_DECIMALS),
+        "OTHER_DECIMALS": json.dumps(OTHER_DECIMALS),
     }
     return "".join(f"export const {name} = {value};\n" for name, value in made.items()).encode()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from streams.cli.output import column_decimals, even, money
 from tests.page import fleet
 from tests.page.conftest import Watched
 from tests.page.server import Script
@@ -38,7 +40,8 @@ async values => {
         (("12.34", "0.0042", "-0.00001", "0"), ("$12.3400", "$0.0042", f"> {MINUS}$0.0001", "$0.0000")),
         (("7", "1.005", "0.5"), ("$7.00", "$1.01", "$0.50")),
         (("123456.5", "12"), ("$123,456.50", "$12.00")),
-        (("123456.5", "234567"), ("$123,457", "$234,567")),
+        (("123456.5", "234567"), ("$123,456.50", "$234,567.00")),
+        (("12.34", "0.0999"), ("$12.3400", "$0.0999")),
     ],
 )
 def test_a_table_gives_a_column_one_number_of_decimals_and_tooltips_every_digit(
@@ -47,6 +50,50 @@ def test_a_table_gives_a_column_one_number_of_decimals_and_tooltips_every_digit(
     found = board().page.evaluate(SHOWN, list(amounts))
     assert tuple(text for text, _ in found) == tuple(f"{each}/h" for each in shown)
     assert found[0][1].replace(",", "").startswith(f"${amounts[0]}")
+
+
+#: Columns of amounts, and how many decimals they have, on a terminal and on the page.
+COLUMNS = [
+    ((), "USD", 2),
+    (("0", "0.000000000"), "USD", 2),
+    (("0.1", "7"), "USD", 2),
+    (("0.099999999", "7"), "USD", 4),
+    (("0.0042", "0", "12.34"), "USD", 4),
+    (("-0.0042", "99.999999999"), "USD", 4),
+    (("0.0042", "100"), "USD", 2),
+    (("0.0042", "-100.5"), "USD", 2),
+    (("0.000000001", "1"), "USD", 4),
+    (("0.0000000001", "1"), "USD", 2),
+    (("0.005", "0.5"), "USD", 4),
+    (("123456.5", "234567"), "USD", 2),
+    (("99999.995", "1000000"), "USD", 2),
+    (("0.0042", "1"), "EUR", 4),
+    (("12.5", "7"), "EUR", 2),
+    (("0.0042", "1"), "JPY", 0),
+    (("163.7", "1000"), "JPY", 0),
+    (("0.0042", "1000"), "KWD", 3),
+    (("0.5", "20"), "CLF", 4),
+]
+
+
+def test_the_terminal_and_the_page_choose_the_decimals_of_a_column_by_one_rule(board: Board) -> None:
+    script = "async columns => { const f = await import('/static/format.js'); return columns.map(([values, currency]) => f.decimals(values, currency)); }"
+    wanted = [decimals for _, _, decimals in COLUMNS]
+    terminal = [column_decimals(map(Decimal, amounts), currency) for amounts, currency, _ in COLUMNS]
+    page = board().page.evaluate(script, [[list(amounts), currency] for amounts, currency, _ in COLUMNS])
+    assert terminal == wanted
+    assert page == wanted
+
+
+def test_a_column_of_a_currency_without_cents_has_none(board: Board) -> None:
+    script = SHOWN.replace("{words:", "{currency: 'JPY', words:")
+    found = board().page.evaluate(script, ["1234.5678", "0.25", "0"])
+    assert [text for text, _ in found] == ["$1,235/h", "< $1/h", "$0/h"]
+    assert even(("cost",), [[money(each, "JPY")] for each in ("1234.5678", "0.25", "0")]) == [
+        ["1,235"],
+        ["<1"],
+        ["0"],
+    ]
 
 
 def decimals(page: Page, name: str) -> set[int]:

@@ -114,16 +114,16 @@ export function row(columns, cells, properties = {}) {
 }
 
 /** Let an element say dollars, with words around them and the exact figure in the tooltip. */
-export function charge(element, value, { words = (text) => text, tip = exact(value) } = {}) {
+export function charge(element, value, { words = (text) => text, tip = exact(value), currency = "USD" } = {}) {
   const places = element.dollars?.places ?? null;
-  element.dollars = { value, words, places };
+  element.dollars = { value, words, places, currency };
   say(element, words(money(value, places)), tip);
   return element;
 }
 
 /** Dollars of a cell; "–" of none. */
-export function dollars(value, { words, tip, ...properties } = {}) {
-  return value === null || value === undefined ? "–" : charge(h("span", { class: "money", ...properties }), value, { words, tip });
+export function dollars(value, { words, tip, currency, ...properties } = {}) {
+  return value === null || value === undefined ? "–" : charge(h("span", { class: "money", ...properties }), value, { words, tip, currency });
 }
 
 /** One number of decimals for the dollars of each column of a table; the second ones of cells are a column of their own. */
@@ -139,7 +139,7 @@ export function even({ rows }) {
     }
   }
   for (const column of columns.values()) {
-    const places = decimals(column.map((each) => each.dollars.value));
+    const places = decimals(column.map((each) => each.dollars.value), column[0].dollars.currency);
     for (const each of column) {
       each.dollars.places = places;
       say(each, each.dollars.words(money(each.dollars.value, places)));

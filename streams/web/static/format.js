@@ -1,6 +1,6 @@
 // Figures as people read them: dollars, times, durations, quantities. It must not compute a cost.
 
-import { READABLE_UNITS } from "./rules.js";
+import { OTHER_DECIMALS, READABLE_UNITS, USUAL_DECIMALS } from "./rules.js";
 
 const NANO = 9;
 /** Less than half a nano-dollar is none. */
@@ -8,8 +8,7 @@ const NOTHING = 5e-10;
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const fixed = (digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const cents = fixed(2);
-const fourDigits = fixed(4);
-const placed = (places) => ({ 0: whole, 2: cents, 4: fourDigits })[places];
+const placed = [0, 1, 2, 3, 4].map(fixed);
 const upTo = (digits) => new Intl.NumberFormat("en-US", { maximumFractionDigits: digits });
 const oneDigit = upTo(1);
 const twoDigits = upTo(2);
@@ -45,21 +44,30 @@ export function money(value, places = null) {
   if (places !== null && size >= NOTHING) {
     const least = 10 ** -places;
     if (size < least / 2) return `${dollars < 0 ? ">" : "<"} ${sign}$${least.toFixed(places)}`;
-    return `${sign}$${placed(places).format(size)}`;
+    return `${sign}$${placed[places].format(size)}`;
   }
-  if (size < NOTHING) return `$${placed(places ?? 2).format(0)}`;
+  if (size < NOTHING) return `$${placed[places ?? 2].format(0)}`;
   if (size >= WHOLE_FROM) return `${sign}$${whole.format(size)}`;
   if (size >= CENTS_FROM) return `${sign}$${cents.format(size)}`;
   return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
 }
 
-/** How many decimals a column of dollars has: those that its smallest needs, four at most; cents beside $100 or more. */
-export function decimals(values) {
+/** How many decimals amounts of a currency have. */
+export const decimalsOf = (currency) => OTHER_DECIMALS[currency] ?? USUAL_DECIMALS;
+
+const FINE = 4;
+const SMALL = 0.1;
+const LARGE = 100;
+
+/**
+ * How many decimals a column of amounts has: cents; four, to see two digits of what is small, unless beside what is large; those
+ * of a currency that has no cents. Commands have the same rule: `column_decimals` in output.py.
+ */
+export function decimals(values, currency = "USD") {
+  const usual = decimalsOf(currency);
   const sizes = values.map((each) => Math.abs(Number(each))).filter((size) => size >= NOTHING);
-  if (!sizes.length) return 2;
-  const least = Math.min(...sizes);
-  if (least >= WHOLE_FROM) return 0;
-  return least >= CENTS_FROM || Math.max(...sizes) >= 100 ? 2 : 4;
+  const isFine = usual === USUAL_DECIMALS && Math.min(...sizes) < SMALL && Math.max(...sizes) < LARGE;
+  return isFine ? FINE : usual;
 }
 
 /** Dollars to edit: cents, and all digits of what cents would hide. */

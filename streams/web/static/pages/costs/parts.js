@@ -1,7 +1,7 @@
 // The parts of the Costs page beside its chart: controls, tiles, the table, what drove the change, the dearest jobs, the CSV file.
 
 import { amount, dollars, even, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
-import { count, day, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
+import { count, day, decimal, decimalsOf, exact, money, nano, percent, plural, roughly } from "../../format.js";
 import { Choices } from "../../choices.js";
 import { COMPONENT_NAMES } from "../../words.js";
 import { swatch } from "../../timechart.js";
@@ -124,7 +124,7 @@ export class Tiles {
   total(view, total, rate) {
     const { cost, hour, gpu } = this.facts;
     say(cost.value, costText(total, total.usd), exact(total.usd));
-    const inCurrency = rate && total.converted !== null ? `${inUnits(total.converted)} ${rate.currency} at ${rate.words}` : "";
+    const inCurrency = rate && total.converted !== null ? `${inUnits(money(total.converted, decimalsOf(rate.currency)))} ${rate.currency} at ${rate.words}` : "";
     say(cost.sub, [inCurrency, view.compare ? `${changeText(total)} on the time before` : ""].filter(Boolean).join("; "), exact(total.change));
     const [perHour, perGpu] = [valueOf(total, "hour"), valueOf(total, "gpu_hour")];
     say(hour.value, perHour === null ? "–" : money(perHour));
@@ -245,7 +245,7 @@ export class Rows {
     return [
       name,
       dollars(entry.usd, { words: (text) => costText(entry, entry.usd, text) }),
-      dollars(entry.converted, { words: inUnits, tip: `${entry.converted} ${this.found.rate?.currency ?? ""}` }),
+      dollars(entry.converted, { words: inUnits, currency: this.found.rate?.currency, tip: `${entry.converted} ${this.found.rate?.currency ?? ""}` }),
       share === null ? "–" : percent(share),
       dollars(entry.previous),
       entry.changeNano === null ? "–" : dollars(entry.change, { class: "money change", "data-sign": entry.changeNano > 0n ? "up" : entry.changeNano < 0n ? "down" : "even", words: (text) => changeText(entry, text) }),

@@ -103,7 +103,9 @@ def list_(
         if not found:
             sys.stdout.write("no alert is like that\n")
         elif left:
-            sys.stdout.write(f"{left} older {'row is' if left == 1 else 'rows are'} left out: --limit\n")
+            sys.stdout.write(
+                f"{how_many(left, 'older row is', 'older rows are')} not shown: a larger --limit shows more\n"
+            )
 
 
 def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int]:

@@ -18,7 +18,7 @@ from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.kernels import compile_kernels
 from streams.cli.options import DataOption, require_store, settings_for
-from streams.cli.output import Grid, OutputFormat, write, write_summary
+from streams.cli.output import Grid, OutputFormat, say_none, write, write_summary
 from streams.cli.progress import progress
 from streams.cli.replay import quieter
 from streams.clock import SystemClock
@@ -264,6 +264,7 @@ def _list(settings: Settings, form: OutputFormat) -> None:
         (run.number, _state(run), run.counts.lines, run.until_ms, visible(", ".join(run.names)))
         for run in runs
     ]
+    say_none(rows, "nothing was backfilled: `trainfare backfill FILE`")
     write(Grid(("backfill", "state", "lines", "until_ms", "files"), rows), form)
 
 

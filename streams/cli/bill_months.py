@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
+from typing import Final
 
 from streams.calendar import PLAIN, UTC_ZONE, Calendar, month_named
 
+_DAY: Final = timedelta(days=1)
+
 
 def say_utc_month(month: str, calendar: Calendar) -> None:
-    """Say on stderr from when to when a month is charged, unless the calendar's month of that name is the same."""
+    """Say on stderr that a month is that of UTC, and how to ask for the calendar's month of that name, unless both are the same."""
     named = month_named(month)
     if named is None:
         return
-    bounds = [
-        [calendar.iso(of.instant_of(day)) for day in of.named_month(named.year, named.month)]
-        for of in (PLAIN, calendar)
-    ]
-    if bounds[0] == bounds[1]:
+    (first, until), own = (of.named_month(named.year, named.month) for of in (PLAIN, calendar))
+    if [PLAIN.instant_of(day) for day in (first, until)] == [calendar.instant_of(day) for day in own]:
         return
-    (first, until), (own_first, own_until) = bounds
     sys.stderr.write(
-        f"trainfare: {month} is the month of UTC, as months of bills are: from {first} to {until}; by the calendar of the "
-        f"settings it is from {own_first} to {own_until}, and `trainfare costs --month {month}` says what was metered then\n"
+        f"trainfare: {month} is the month of UTC here, as on bills. `trainfare costs --month {month}` shows the month of your "
+        f"calendar: {own[0]} to {own[1] - _DAY} in {calendar.zone}.\n"
     )
 
 

@@ -18,7 +18,17 @@ from streams.cli.bill_months import say_utc_days
 from streams.cli.files import must_exist
 from streams.cli.manifests import bill_parts
 from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
+from streams.cli.output import (
+    FormatOption,
+    Grid,
+    OutputFormat,
+    plain,
+    say_full,
+    say_none,
+    to_json,
+    usd,
+    write,
+)
 from streams.cli.reading import Reader, reader, reader_at, reader_for
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
@@ -206,6 +216,7 @@ def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = O
     with reader_for(data, url) as store:
         answer = store.ask(LOADS)
     rows = list(answer.rows())
+    say_none(rows, "no bill is loaded: `trainfare bills load FILE`")
     if form is OutputFormat.table:
         rows = [(*row[:9], usd(row[9]), row[10], str(row[11])[:12]) for row in rows]
     write(Grid(answer.names, rows), form)
@@ -246,13 +257,14 @@ def reconcile(
             notes = _other_days(store, month, span, totals)
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
     say_utc_days(month, settings.calendar.calendar())
+    say_full(rows, limit)
     if form is OutputFormat.json:
         found = {"tz": UTC_ZONE, "rows": rows, "totals": totals, "findings": findings}
         sys.stdout.write(to_json(found) + "\n")
         return
     write(_grid(rows, form), form)
     if form is OutputFormat.table:
-        _show(totals, findings, is_cut=len(rows) == limit, is_billed=bool(known["loads"]))
+        _show(totals, findings, is_billed=bool(known["loads"]))
 
 
 def day_of(option: str, text: str, otherwise: date) -> str:
@@ -326,11 +338,7 @@ def _cell(name: str, cell: object, form: OutputFormat) -> object:
     return usd(cell) if name in _MONEY else cell
 
 
-def _show(
-    totals: dict[str, object], findings: list[dict[str, object]], *, is_cut: bool, is_billed: bool
-) -> None:
-    if is_cut:
-        sys.stdout.write("there are more rows; --limit shows them\n")
+def _show(totals: dict[str, object], findings: list[dict[str, object]], *, is_billed: bool) -> None:
     write(
         Grid(("", ""), [(name.replace("_", " "), usd(value)) for name, value in totals.items()]),
         OutputFormat.table,

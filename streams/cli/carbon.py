@@ -10,7 +10,7 @@ import typer
 
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
+from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, write_costs
 from streams.cli.reading import reader_for
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
@@ -55,4 +55,5 @@ def show(
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
+    say_full(found.rows, limit)
     write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
@@ -140,7 +141,7 @@ def costs(
         sys.stderr.write(f"trainfare: {found.note}\n")
     if found.is_cut:
         sys.stderr.write(
-            f"only the first {limit} rows are shown; ask for a longer period, fewer levels or --limit\n"
+            f"trainfare: {_said_cut(limit, found.left_out, has_total=form is OutputFormat.table)}\n"
         )
     if form is OutputFormat.json:
         rows: object = found.rows if causes is None else {"rows": found.rows, "drivers": causes.rows}
@@ -157,6 +158,22 @@ def costs(
     if causes is not None:
         sys.stdout.write("\nDrivers of the change (USD)\n")
         write(shown_drivers(causes), form)
+
+
+def _said_cut(limit: int, left_out: int | None, *, has_total: bool) -> str:
+    """That rows are left out, how many if that is known, and what shows them."""
+    shown = (
+        how_many(limit, "row is", "rows are")
+        if left_out is None
+        else f"{limit:,} of {limit + left_out:,} rows are"
+    )
+    said = f"only {shown} shown{', and no total' if has_total else ''}"
+    fewer = "fewer levels (--by), longer periods (--per) or a part (--where)"
+    if limit == ROWS_MAX:
+        return f"{said}: ask for {fewer}"
+    if left_out is not None and limit + left_out <= ROWS_MAX:
+        return f"{said}: --limit {limit + left_out} shows all"
+    return f"{said}: give a larger --limit ({ROWS_MAX:,} at most), or ask for {fewer}"
 
 
 def _said_of(known: dict[str, object]) -> str:

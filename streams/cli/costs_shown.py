@@ -5,8 +5,10 @@ JSON and CSV have every column and digit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from functools import reduce
 from itertools import repeat
 from typing import Any, Final
 
@@ -14,12 +16,14 @@ from schemas.units import READABLE, Unit, readable
 from streams.cli.output import Grid, money, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
+from streams.costs.charging import EXACT
 from streams.costs.currency import RATE_COLUMNS
 from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Metric, Period
 
 _DAY_CHARACTERS: Final = 10
 _COST: Final = "cost_usd"
+_TOTAL: Final = "Total"
 _BYTES: Final = "bytes"
 #: Of sparklines: lines, periods of a line.
 _LINES_MAX: Final = 20
@@ -40,9 +44,9 @@ def grid_of(found: CostRows) -> Grid:
 
 
 def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> Grid:
-    """The cells for people; columns of nothing but 0 and NULL are left out.
+    """The cells for people, and their total; columns of nothing but 0 and NULL are left out.
 
-    With `has_bars` each row of a whole range has a bar of its share of all that is shown.
+    Rows that are cut have no total. With `has_bars` each row of a whole range has a bar of its share of all that is shown.
     """
     columns = [name for name in found.columns if _is_shown(name, request, found.rows)]
     rows = [[_cell(name, row[name], request) for name in columns] for row in found.rows]
@@ -51,7 +55,20 @@ def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> G
         columns.insert(at, "share")
         for cells, share in zip(rows, _shares(found.rows), strict=True):
             cells.insert(at, share)
+    if len(rows) > 1 and not found.is_cut:
+        rows.append([_TOTAL, *(_total(name, found.rows) for name in columns[1:])])
     return Grid(tuple(_titled(name) for name in columns), rows)
+
+
+def _total(name: str, rows: list[dict[str, Any]]) -> Any:
+    """The exact sum of a column of money, empty for others; in a currency only of rows that have one rate."""
+    if name == "cost" and len({row["rate_day"] for row in rows}) == 1 and rows[0]["rate_day"]:
+        return money(_sum(row[name] for row in rows), rows[0]["currency"])
+    return usd(_sum(row[name] for row in rows)) if name.endswith("_usd") else ""
+
+
+def _sum(amounts: Iterable[Decimal | None]) -> Decimal:
+    return reduce(EXACT.add, (each for each in amounts if each is not None), Decimal(0))
 
 
 def over_time(request: CostRequest, found: CostRows) -> Grid | None:

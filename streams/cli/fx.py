@@ -14,8 +14,9 @@ from schemas.escaping import visible
 from streams.cli.bills import day_of
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, UrlOption, check_one_of
-from streams.cli.output import FormatOption, Grid, OutputFormat, plain, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, plain, say_full, say_none, write
 from streams.cli.reading import reader_for
+from streams.costs.request import currency_of
 
 _WANTED: Final = "name a file of daily rates: the European Central Bank's CSV, or date,currency,usd"
 _SHOW: Final = """
@@ -64,6 +65,7 @@ def show(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show the rates that hold."""
+    currency_of("--currency", currency)
     span = {
         "first": day_of("--from", first, date(1999, 1, 1)),
         "until": day_of("--to", until, date(2100, 1, 1)),
@@ -71,6 +73,10 @@ def show(
     with reader_for(data, url) as store:
         answer = store.ask(_SHOW, currency=currency, limit=limit, **span)
     rows = list(answer.rows())
+    which = f"rate of {currency}" if currency else "rate"
+    when = " of these days" if first or until else ""
+    say_none(rows, f"no {which}{when} is loaded: `trainfare fx load FILE`; {_WANTED}")
+    say_full(rows, limit)
     if form is OutputFormat.table:
         rows = [
             (*row[:2], *(plain(cell).rstrip("0").rstrip(".") for cell in row[2:4]), *row[4:]) for row in rows

@@ -17,7 +17,7 @@ from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.job_now import are_stored, job_now, lines_of
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, say_none, to_json, usd, write
 from streams.cli.reading import Reader, reader_for
 from streams.errors import TrainfareError
 
@@ -82,6 +82,8 @@ def jobs(
     with reader_for(data, url) as store:
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
     found = Grid(answer.names, list(answer.rows()))
+    asked = state or owner or team
+    say_none(found.rows, "no job is like that" if asked else "the store has no job")
     write(_marked(found) if form is OutputFormat.table else found, form)
 
 

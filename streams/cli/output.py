@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schemas.counting import how_many
 from schemas.currencies import USUAL_DECIMALS, decimals_of
 from schemas.escaping import visible, visible_json
 
@@ -192,6 +193,20 @@ def to_json(value: object) -> str:
     """Encode as JSON; money is a decimal string, instants are ISO 8601 in UTC."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
     return visible_json(orjson.dumps(value, default=plain, option=options).decode())
+
+
+def say_none(rows: Sized, words: str) -> None:
+    """Say on stderr that there are no rows, and what to do, where there are none."""
+    if not rows:
+        sys.stderr.write(f"trainfare: {words}\n")
+
+
+def say_full(rows: Sized, limit: int) -> None:
+    """Say on stderr that there may be more rows than the limit, where there are as many."""
+    if len(rows) >= limit:
+        sys.stderr.write(
+            f"trainfare: the first {how_many(limit, 'row is', 'rows are')} shown, and there may be more: give a larger --limit\n"
+        )
 
 
 def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from schemas.counting import how_many
 from streams.cli.options import DataOption, UrlOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
+from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write_costs
 from streams.cli.reading import Reader, reader_for
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
@@ -43,7 +43,9 @@ def savings(
         made = _spot(store, span, hours) if spot else []
     if len(rows) > limit:
         rest = sum((row[3] for row in rows[limit:]), Decimal(0))
-        sys.stderr.write(f"trainfare: {len(rows) - limit} more, together {rest:.2f} USD: --limit\n")
+        sys.stderr.write(
+            f"trainfare: {how_many(len(rows) - limit, 'more row')} of {usd(rest)} USD in all: --limit {len(rows)} shows them\n"
+        )
     if not rows and not made:
         sys.stderr.write("trainfare: nothing idle, no unused GPU and no job on spot in this time\n")
     write_costs(Grid(NAMES, [*made, *rows[:limit]]), form, {"usd", "usd_per_month"})

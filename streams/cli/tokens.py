@@ -15,7 +15,7 @@ import typer
 
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, say_none, write
 from streams.cli.this_user import user_name
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
@@ -158,6 +158,7 @@ def list_(
         found = sorted(listed, key=lambda each: str(each["name"]))
         if whose != "all workers":
             sys.stderr.write(f"trainfare: the last uses are of {visible(whose)}\n")
+    say_none(found, "no token was issued: `trainfare tokens create NAME`")
     write(Grid(_COLUMNS, [_row(each, now_ms) for each in found]), form)
 
 

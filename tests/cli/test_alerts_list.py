@@ -101,7 +101,7 @@ def test_filters(data: Path, words: tuple[str, ...], expected: list[str]) -> Non
 def test_the_table_is_for_people(data: Path) -> None:
     done = trainfare("alerts", "list", "--limit", 1, "--data", data)
     assert done.code == 0
-    assert done.out.splitlines()[-1] == "3 older rows are left out: --limit"
+    assert done.out.splitlines()[-1] == "3 older rows are not shown: a larger --limit shows more"
     whole = trainfare("alerts", "list", "--data", data).out
     assert "\x1b" not in whole
     assert "(3 alerts of 3 jobs)" in whole

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams.costs.request import LEVELS
+from streams.cli.costs_shown import grid_of, shown
+from streams.costs.answer import CostRows
+from streams.costs.request import LEVELS, request_of
 from tests.cli.command import trainfare
 
 T0_MS = 1_780_308_000_000  # 2026-06-01 10:00:00 UTC, a Monday
@@ -139,6 +142,7 @@ def test_a_table_is_for_people(data: Path) -> None:
         ["owner", "cost_usd", "gpu_cost_usd", "lost_cost_usd", "wall_clock_h", "gpu_h"],
         ["ada", "3.00", "3.00", "0.00", "1.000", "1.000"],
         ["(none)", "1.50", "1.50", "1.50", "0.500", "0.500"],
+        ["Total", "4.50", "4.50", "1.50"],
     ]
     assert {row["owner"] for row in asked(data, *words)} == {"ada", ""}
     assert table(data, "--per", "week", "--metric", "m1") == [
@@ -146,6 +150,47 @@ def test_a_table_is_for_people(data: Path) -> None:
         ["2026-06-01", "4.50", "1.500", "3.00", "3.00", "2", "3.00", "3.00"],
     ]  # fmt: skip
     assert table(data, "--per", "hour")[1][0] == "2026-06-01T10:00:00Z"
+
+
+def cells(*usd: str, **more: object) -> CostRows:
+    rows = [{"team": f"t{at}", "period_start": None, "cost_usd": Decimal(each), "gpu_h": 1.0, "usd_per_hour": 2.0, **more} for at, each in enumerate(usd)]  # fmt: skip
+    return CostRows(tuple(rows[0]), rows, is_cut=False)
+
+
+def test_a_total_is_exact_and_of_dollars_alone() -> None:
+    request = request_of({"by": ["team"]})
+    found = cells(*["0.333333333"] * 3)
+    grid = shown(request, found)
+    assert grid.columns == ("team", "cost_usd", "gpu_h", "usd_per_hour")
+    assert [*map(str, grid.rows[-1])] == ["Total", "1.0000", "", ""]
+    assert grid.rows[-1][1].amount == Decimal("0.999999999")
+    assert shown(request, found, has_bars=True).rows[-1][:3] == ["Total", "1.0000", ""]
+    assert len(shown(request, cells("1")).rows) == 1
+    assert len(shown(request, found._replace(is_cut=True)).rows) == 3
+    assert len(grid_of(found).rows) == 3
+
+
+def test_a_total_is_in_a_currency_where_all_rows_have_one_rate() -> None:
+    request = request_of({"by": ["team"], "currency": ["JPY"]})
+    rate = {"cost": Decimal("163.4"), "currency": "JPY", "rate_day": "2026-10-30"}
+    found = cells("1", "2", **rate)
+    at = shown(request, found).columns.index("cost")
+    assert [row[at] for row in shown(request, found).rows] == ["163", "163", "327"]
+    found.rows[1]["rate_day"] = "2026-10-29"
+    assert [row[at] for row in shown(request, found).rows] == ["163", "163", ""]
+    found = cells("1", "2", **dict.fromkeys(rate))
+    assert [row[at] for row in shown(request, found).rows] == ["no rate", "no rate", ""]
+
+
+def test_rows_that_are_cut_are_said_with_what_shows_them(data: Path) -> None:
+    words = ("costs", "--by", "owner", "--limit", "1", "--data", data)
+    done = trainfare(*words)
+    assert [line.split()[0] for line in done.out.splitlines()] == ["owner", "ada"]
+    fewer = "ask for fewer levels (--by), longer periods (--per) or a part (--where)\n"
+    assert done.err == f"trainfare: only 1 row is shown, and no total: give a larger --limit (10,000 at most), or {fewer}"  # fmt: skip
+    span = ("--from", "2026-06-01", "--to", "2026-06-02", "--compare", "previous")
+    assert trainfare(*words, *span).err == "trainfare: only 1 of 2 rows are shown, and no total: --limit 2 shows all\n"  # fmt: skip
+    assert "total" not in trainfare(*words, "--format", "csv").err
 
 
 def test_an_empty_answer_says_what_there_is(data: Path) -> None:

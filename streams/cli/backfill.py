@@ -264,7 +264,7 @@ def _list(settings: Settings, form: OutputFormat) -> None:
         (run.number, _state(run), run.counts.lines, run.until_ms, visible(", ".join(run.names)))
         for run in runs
     ]
-    say_none(rows, "nothing was backfilled: `trainfare backfill FILE`")
+    say_none(rows, form, "nothing was backfilled: `trainfare backfill FILE`")
     write(Grid(("backfill", "state", "lines", "until_ms", "files"), rows), form)
 
 

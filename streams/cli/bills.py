@@ -216,7 +216,7 @@ def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = O
     with reader_for(data, url) as store:
         answer = store.ask(LOADS)
     rows = list(answer.rows())
-    say_none(rows, "no bill is loaded: `trainfare bills load FILE`")
+    say_none(rows, form, "no bill is loaded: `trainfare bills load FILE`")
     if form is OutputFormat.table:
         rows = [(*row[:9], usd(row[9]), row[10], str(row[11])[:12]) for row in rows]
     write(Grid(answer.names, rows), form)
@@ -257,7 +257,7 @@ def reconcile(
             notes = _other_days(store, month, span, totals)
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
     say_utc_days(month, settings.calendar.calendar())
-    say_full(rows, limit)
+    say_full(rows, form, limit)
     if form is OutputFormat.json:
         found = {"tz": UTC_ZONE, "rows": rows, "totals": totals, "findings": findings}
         sys.stdout.write(to_json(found) + "\n")

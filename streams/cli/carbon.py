@@ -55,5 +55,5 @@ def show(
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
     if not found.rows:
         sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
-    say_full(found.rows, limit)
+    say_full(found.rows, form, limit)
     write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

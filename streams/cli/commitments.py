@@ -66,5 +66,5 @@ def show(
         sys.stderr.write(
             "trainfare: no commitments in this time: `trainfare commitments load`, or a bill with some (docs/commitments.md)\n"
         )
-    say_full(found.rows, limit)
+    say_full(found.rows, form, limit)
     write_costs(Grid(found.names, found.rows), form, _MONEY)

@@ -75,8 +75,8 @@ def show(
     rows = list(answer.rows())
     which = f"rate of {currency}" if currency else "rate"
     when = " of these days" if first or until else ""
-    say_none(rows, f"no {which}{when} is loaded: `trainfare fx load FILE`; {_WANTED}")
-    say_full(rows, limit)
+    say_none(rows, form, f"no {which}{when} is loaded: `trainfare fx load FILE`; {_WANTED}")
+    say_full(rows, form, limit)
     if form is OutputFormat.table:
         rows = [
             (*row[:2], *(plain(cell).rstrip("0").rstrip(".") for cell in row[2:4]), *row[4:]) for row in rows

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, levels_of, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, say_none, write_costs
+from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, write_costs
 from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
@@ -54,8 +54,6 @@ def idle(
         sys.stderr.write(
             "trainfare: no node events in this store: idle cost needs them (docs/usage_events.md#nodes)\n"
         )
-    else:
-        say_none(found.rows, "nothing is like that in this time")
     sys.stderr.write(left_out_note(left_out))
-    say_full(found.rows, limit)
+    say_full(found.rows, form, limit)
     write_costs(grid, form, {*MONEY, "cost_usd"}, is_owned=False)

@@ -83,7 +83,7 @@ def jobs(
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
     found = Grid(answer.names, list(answer.rows()))
     asked = state or owner or team
-    say_none(found.rows, "no job is like that" if asked else "the store has no job")
+    say_none(found.rows, form, "no job is like that" if asked else "the store has no job")
     write(_marked(found) if form is OutputFormat.table else found, form)
 
 

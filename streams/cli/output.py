@@ -195,15 +195,15 @@ def to_json(value: object) -> str:
     return visible_json(orjson.dumps(value, default=plain, option=options).decode())
 
 
-def say_none(rows: Sized, words: str) -> None:
-    """Say on stderr that there are no rows, and what to do, where there are none."""
-    if not rows:
+def say_none(rows: Sized, form: OutputFormat, words: str) -> None:
+    """Say to people, on stderr, that there are no rows, and what to do, where there are none."""
+    if not rows and form is OutputFormat.table:
         sys.stderr.write(f"trainfare: {words}\n")
 
 
-def say_full(rows: Sized, limit: int) -> None:
-    """Say on stderr that there may be more rows than the limit, where there are as many."""
-    if len(rows) >= limit:
+def say_full(rows: Sized, form: OutputFormat, limit: int) -> None:
+    """Say to people, on stderr, that there may be more rows than the limit, where there are as many."""
+    if len(rows) >= limit and form is OutputFormat.table:
         sys.stderr.write(
             f"trainfare: the first {how_many(limit, 'row is', 'rows are')} shown, and there may be more: give a larger --limit\n"
         )

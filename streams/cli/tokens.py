@@ -158,7 +158,7 @@ def list_(
         found = sorted(listed, key=lambda each: str(each["name"]))
         if whose != "all workers":
             sys.stderr.write(f"trainfare: the last uses are of {visible(whose)}\n")
-    say_none(found, "no token was issued: `trainfare tokens create NAME`")
+    say_none(found, form, "no token was issued: `trainfare tokens create NAME`")
     write(Grid(_COLUMNS, [_row(each, now_ms) for each in found]), form)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streams.cli.costs_shown import grid_of, shown
+from streams.cli.output import Usd
 from streams.costs.answer import CostRows
 from streams.costs.request import LEVELS, request_of
 from tests.cli.command import trainfare
@@ -163,7 +164,9 @@ def test_a_total_is_exact_and_of_dollars_alone() -> None:
     grid = shown(request, found)
     assert grid.columns == ("team", "cost_usd", "gpu_h", "usd_per_hour")
     assert [*map(str, grid.rows[-1])] == ["Total", "1.0000", "", ""]
-    assert grid.rows[-1][1].amount == Decimal("0.999999999")
+    total = grid.rows[-1][1]
+    assert isinstance(total, Usd)
+    assert total.amount == Decimal("0.999999999")
     assert shown(request, found, has_bars=True).rows[-1][:3] == ["Total", "1.0000", ""]
     assert len(shown(request, cells("1")).rows) == 1
     assert len(shown(request, found._replace(is_cut=True)).rows) == 3

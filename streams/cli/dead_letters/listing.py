@@ -60,7 +60,7 @@ def list_(
             )
         else:
             listed = groups(store, chosen, limit)
-    say_none(listed.rows, "the store has no refused record that is like this")
+    say_none(listed.rows, form, "the store has no refused record that is like this")
     if form is OutputFormat.table:
         listed = Grid(listed.columns, [(*row, _short(visible(str(text)))) for *row, text in listed.rows])
     write(listed, form)

@@ -6,6 +6,7 @@ It must not add up costs in floats: ClickHouse sums decimals.
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from streams.cli.job_now import are_stored, job_now, lines_of
 from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, say_none, to_json, usd, write
 from streams.cli.reading import Reader, reader_for
+from streams.costs.unproductive import unproductive_nano
 from streams.errors import TrainfareError
 
 
@@ -50,6 +52,11 @@ ORDER BY cost_usd DESC, job_id
 LIMIT {{limit:UInt64}}
 """
 _ONE = "SELECT * FROM job_costs WHERE job_id = {job:String}"
+_GPU_USE = """
+SELECT toInt64(sum(reinterpretAsInt64(gpu_cost_usd))) AS gpu_nano, toInt64(sum(sampled_gpu_ms)) AS sampled_ms,
+       toInt64(sum(productive_gpu_ms)) AS productive_ms
+FROM job_hours FINAL WHERE job_id = {job:String}
+"""
 _ATTEMPTS = f"""
 SELECT attempt, state, reason, started, ended, gpu_count, cloud, region, gpu_type, purchase,
        {_hours("wall_clock_ms", HOUR_MS)} AS wall_clock_h
@@ -120,6 +127,7 @@ def job(
         similar = _similar_of(store, job_id)
         billed = store.records(_BILLED, job=job_id)
         now = job_now(store, job_id, costs["state"])
+        now["unproductive_cost_usd"] = _unproductive_usd(store, job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
     now["amounts_stored"] = are_stored(costs, tried.records(), spent.records())
@@ -250,6 +258,13 @@ def costs_of(store: Reader, job_id: str, refused: str = "") -> dict[str, object]
     return found[0]
 
 
+def _unproductive_usd(store: Reader, job_id: str) -> Decimal | None:
+    """What its GPUs cost while they did not work; None: nothing of them was sampled."""
+    use: dict[str, Any] = store.records(_GPU_USE, job=job_id)[0]
+    nano = unproductive_nano(use["gpu_nano"], use["sampled_ms"], use["productive_ms"])
+    return None if nano is None else Decimal(nano).scaleb(-9)
+
+
 def unknown(job_id: str, refused: str = "") -> TrainfareError:
     """The error for a job that the store does not know, with what there is to say of its dead letters."""
     if refused:
@@ -272,6 +287,8 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid, now: dict[str,
     if unpriced:
         total = _with_unpriced(usd(costs["cost_usd"]), is_any=bool(costs["cost_usd"]))
     totals = [("total", total), ("of it lost", usd(costs["lost_cost_usd"]))]
+    if now["unproductive_cost_usd"] is not None:
+        totals.append(("of it GPUs that did not work", usd(now["unproductive_cost_usd"])))
     if not now["amounts_stored"]:
         totals = [("total", "not stored yet: the first amounts of an attempt follow within a minute")]
     for title, grid in (

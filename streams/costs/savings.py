@@ -17,6 +17,7 @@ from streams.costs.idle_nodes import SPAN, bounds_of
 from streams.costs.idle_nodes import cells as idle_cells
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
+from streams.costs.unproductive import unproductive_nano
 
 NAMES: Final = ("saving", "name", "team", "usd", "usd_per_month", "evidence")
 IDLE_NODES: Final = "idle_nodes"
@@ -57,7 +58,7 @@ def savings(span: HourSpan, *, of_nodes: bool = True) -> Steps[tuple[list[Row], 
     jobs = yield _UNUSED, bounds_of(span)
     for job_id, team, *sums in jobs.rows():
         gpu_nano, sampled_ms, productive_ms = map(_whole, sums)
-        usd = Decimal(gpu_nano * (sampled_ms - productive_ms) // sampled_ms).scaleb(-9)
+        usd = Decimal(unproductive_nano(gpu_nano, sampled_ms, productive_ms) or 0).scaleb(-9)
         said = f"worked {100 * productive_ms / sampled_ms:.1f} % of {sampled_ms / 3_600_000:,.1f} sampled GPU-hours"
         found.append((UNUSED_GPUS, job_id, team, usd, per_month(usd, hours), said))
     found.sort(key=lambda row: (-row[3], *row[:3]))

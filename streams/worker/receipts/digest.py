@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from schemas.escaping import utf8_text, visible
 from schemas.messages.alert import AlertSubject
 from schemas.messages.digest import DigestAlerts, DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
 from streams.costs.drivers import CostCell, effects_of
+from streams.costs.unproductive import unproductive_nano
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.alerts.titles import title_of
 from streams.engine.rules.formatting import one_line
@@ -79,11 +79,7 @@ class WeekFigures(NamedTuple):
     @property
     def unproductive_nano(self) -> int | None:
         """What the GPUs cost while they did not work; None: nothing was sampled."""
-        if not self.sampled_gpu_ms:
-            return None
-        return round(
-            Fraction(self.gpu_nano * (self.sampled_gpu_ms - self.productive_gpu_ms), self.sampled_gpu_ms)
-        )
+        return unproductive_nano(self.gpu_nano, self.sampled_gpu_ms, self.productive_gpu_ms)
 
 
 def digest_of(subject: DigestSubject, of: WeekFigures, links: Links = NO_LINKS) -> Receipt:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.reserved import FIRST_BACKFILL_SHARD
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
 from streams.topics import SHARD_TOPICS
@@ -16,7 +17,7 @@ from streams.worker.ledger_judges.known_log import KnownLog, known_log
 from streams.worker.ledger_judges.reader import LATE_MS, LedgerReader
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
-from tests.worker.ledger_lab import MINUTE_MS, T0, Ledger, Life, opened
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
 from tests.worker.test_hours import look, told
 
 #: Of the jobs of shard 1: one more than it has read before its worker left.
@@ -104,6 +105,46 @@ def test_what_a_late_shard_without_jobs_has_stored_is_certain(store: ClickHouseS
     accrued = LedgerReader(store).accrued(now_ms, KnownLog(3, now_ms, ends={("jobs", 2): 6}))
     assert accrued is not None
     assert (accrued.late, accrued.uncertain, accrued.cut_ms) == ((1, 2), (1,), T0 + 10 * MINUTE_MS)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_meter_whose_log_has_nothing_is_not_behind(store: ClickHouseStore, *, is_known: bool) -> None:
+    """A store may have the costs of a backfill alone, for which nobody waits."""
+
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        ledger.job("past", shard=FIRST_BACKFILL_SHARD, state="completed", ended=at(T0 + HOUR_MS))
+        clock = ManualClock(T0)
+        life = Life(store, clock, known_log=(lambda: KnownLog(2, clock.now_ms())) if is_known else None)
+        for _ in range(3):
+            clock.advance(HOUR_MS)
+            assert await life.step() is None
+            assert life.rules.lag_ms() == 0
+        clock.advance(10 * MINUTE_MS)  # the judge itself stands still
+        assert life.rules.lag_ms() == 10 * MINUTE_MS
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("ends", [{("jobs", 1): 1}, {}], ids=["unread", "not probed"])
+def test_a_meter_that_has_stored_nothing_of_its_log_is_behind(
+    store: ClickHouseStore, ends: dict[tuple[str, int], int]
+) -> None:
+    async def scenario() -> None:
+        clock = ManualClock(T0)
+        probed = KnownLog(2, T0)
+        life = Life(store, clock, known_log=lambda: probed)
+        await life.step()
+        for minute in (1, 2, 10):
+            clock.advance(T0 + minute * MINUTE_MS - clock.now_ms())
+            probed = KnownLog(2, clock.now_ms() if ends else T0, ends=ends)
+            await life.step()
+            assert life.rules.lag_ms() == minute * MINUTE_MS
+        probed = KnownLog(2, clock.now_ms(), begins=ends, ends=ends)  # the log has dropped it
+        await life.step()
+        assert life.rules.lag_ms() == 0
+
+    run(scenario())
 
 
 def test_a_probe_of_some_shards_says_nothing_of_all() -> None:

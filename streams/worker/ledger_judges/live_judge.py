@@ -59,7 +59,7 @@ class _Duty:
         self.hours = JudgedHours(store)
         self.spans = ControlSpans(view)
         self.hour_spans = ControlSpans(view.again())
-        self.began_ms = began_ms
+        self.began_ms = began_ms  # since when there may be something to judge
         self.judged_ms: int | None = None
         self.sources_ms: int | None = None  # the last minute judged while nothing was metered
 
@@ -74,6 +74,11 @@ class _Duty:
         begin_ms = accrued.until_ms - HOUR_MS if self.hours.begin_ms is None else self.hours.begin_ms
         stopped = [ms for ms in (self.reader.judged_ms(), self.hours.stopped_ms()) if ms is not None]
         return min(max(stopped, default=begin_ms), accrued.until_ms - MINUTE_MS)
+
+    def rest(self, now_ms: int, log: KnownLog | None) -> None:
+        """Say that no shard has stored anything: where the log has nothing to read either, nothing is late."""
+        if log is None or not log.unread({}):
+            self.began_ms = max(self.began_ms, now_ms if log is None else log.asked_ms)
 
     def hours_since_ms(self, accrued: Accrued) -> int:
         """The minute after which rules by the hour are judged: as for budgets, or in the last hour; blocks.
@@ -186,7 +191,7 @@ class LedgerRules:
         return 0 if self._duty is None else self._duty.hourly.own.failed.total()
 
     def lag_ms(self) -> int:
-        """The log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
+        """The log time since the last minute that was judged, or since this worker has something to judge; 0: it has not.
 
         Of budgets and rules by the hour, those that are further behind: a late shard holds the hours up alone.
         """
@@ -256,10 +261,11 @@ class LedgerRules:
             await self._store_and_tell(self._unsure)  # what is judged next must know it
         if duty.hours.judged_ms is None:
             await self._threads.run(duty.hours.begin, self._writer, owner, self._first_record_ms())
-        log = None if self._known_log is None else self._known_log()
-        accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
+        now_ms, log = self._clock.now_ms(), None if self._known_log is None else self._known_log()
+        accrued = await self._threads.run(duty.reader.accrued, now_ms, log)
         if accrued is None:
             await self._judge_sources(duty, owner)
+            duty.rest(now_ms, log)
             return None
         try:
             changes = await self._judge_minutes(duty, owner, accrued)

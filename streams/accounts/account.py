@@ -16,6 +16,8 @@ from streams.accounts.causes import FREE_RULES, REMEDIES, remedy_of
 
 _EXAMPLES_AT_MOST: Final = 20
 _EXAMPLE_CHARS: Final = 500
+#: Before each example that is shown: more would hide the sums.
+_ORDER: Final = ("first", "second", "third")
 
 
 class EntryClass(StrEnum):
@@ -32,7 +34,7 @@ class AccountLine(NamedTuple):
     entry_class: EntryClass
     reason: str  # of metered ones empty
     entries: int
-    example: str
+    examples: tuple[str, ...]  # up to three that differ
     explained: str
 
 
@@ -41,7 +43,9 @@ class Account:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[EntryClass, str]] = Counter()
-        self.examples: dict[str, list[str]] = {}  #: the first ones of each reason that is not understood
+        self.examples: dict[
+            str, list[str]
+        ] = {}  #: the first ones that differ of each reason that is not understood
 
     def metered(self, count: int = 1) -> None:
         """Count entries that are metered: their events are published, now or at an earlier poll."""
@@ -66,9 +70,7 @@ class Account:
         if reason not in REMEDIES:
             raise KeyError(reason)
         self.counts[EntryClass.NOT_UNDERSTOOD, reason] += count
-        said = self.examples.setdefault(reason, [])
-        if len(said) < _EXAMPLES_AT_MOST:
-            said.append(visible(example[:_EXAMPLE_CHARS]))
+        self._say(reason, visible(example[:_EXAMPLE_CHARS]))
 
     def refuse(self, reason: str, example: str) -> None:
         """Count one entry that was taken for metered as not understood: its events are not published."""
@@ -80,8 +82,13 @@ class Account:
         """Add those of another part of the poll."""
         self.counts.update(other.counts)
         for reason, examples in other.examples.items():
-            said = self.examples.setdefault(reason, [])
-            said += examples[: _EXAMPLES_AT_MOST - len(said)]
+            for example in examples:
+                self._say(reason, example)
+
+    def _say(self, reason: str, example: str) -> None:
+        said = self.examples.setdefault(reason, [])
+        if len(said) < _EXAMPLES_AT_MOST and example not in said:
+            said.append(example)
 
     @property
     def read(self) -> int:
@@ -114,9 +121,9 @@ class Account:
         """Yield all classes and reasons that have entries, what is not understood last."""
         for entry_class in EntryClass:
             for reason, count in self.of_class(entry_class).items():
-                example = next(iter(self.examples.get(reason, ())), "")
-                explained = REMEDIES.get(reason, "") if example else FREE_RULES.get(reason, "")
-                yield AccountLine(entry_class, reason, count, example, explained)
+                examples = tuple(self.examples.get(reason, ())[: len(_ORDER)])
+                explained = REMEDIES.get(reason, "") if examples else FREE_RULES.get(reason, "")
+                yield AccountLine(entry_class, reason, count, examples, explained)
 
     def __str__(self) -> str:
         """Return it as a person reads it."""
@@ -131,7 +138,8 @@ class Account:
                 text.append(f"free: {line.entries} {line.reason} ({line.explained})")
             elif line.entry_class == EntryClass.NOT_UNDERSTOOD:
                 remedy = visible(remedy_of(line.reason, collector, config))
-                text.append(f"not understood: {line.entries} {line.reason}; first: {line.example}; {remedy}")
+                examples = (f"{at}: {said}" for at, said in zip(_ORDER, line.examples, strict=False))
+                text.append("; ".join((f"not understood: {line.entries} {line.reason}", *examples, remedy)))
         return "\n".join(text)
 
 
@@ -164,10 +172,17 @@ class KeyedAccount:
         """Whether something was said of an entry."""
         return key in self._said
 
-    def total(self) -> Account:
-        """The sums."""
+    def total(self, counted: set[int] | None = None) -> Account:
+        """The sums; without the entries of `counted`, to which those that are summed are added.
+
+        It has the hashes of keys, in 64 bits: what months have is held in memory.
+        """
         account = Account()
-        for entry_class, reason, example in self._said.values():
+        for key, (entry_class, reason, example) in self._said.items():
+            if counted is not None:
+                if hash(key) in counted:
+                    continue
+                counted.add(hash(key))
             if entry_class == EntryClass.NOT_UNDERSTOOD:
                 account.not_understood(reason, example)
             elif entry_class == EntryClass.FREE:

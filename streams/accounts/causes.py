@@ -19,7 +19,8 @@ _REFUSED: Final = (
 #: The collectors whose records a map reads.
 _WITH_MAP: Final = ("json-files", "kafka")
 _REPORT: Final = (
-    "compare the record with the source's own documentation; if it is sound, report it with the record"
+    "it is left out and costs nothing until it is mended: mend the record, or the map that reads it, and read again; "
+    "what was taken already is not counted twice. If the source's documentation has it so, report it"
 )
 
 #: Rule by which an entry costs nothing -> what it says.

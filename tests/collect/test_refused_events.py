@@ -96,6 +96,8 @@ def test_what_the_meter_would_refuse_is_said_with_its_remedy() -> None:
     assert runner.account.shown("slurm") == (
         "read 5: 2 metered, 0 free, 3 not understood\n"
         'not understood: 3 unknown_value; first: job 17: field `purchase`: got "onprem", expected one of on_demand, spot, '
+        'reserved, on_prem; second: GPU 0 of node node-1: field `purchase`: got "onprem", expected one of on_demand, spot, '
+        'reserved, on_prem; third: GPU 1 of node node-1: field `purchase`: got "onprem", expected one of on_demand, spot, '
         "reserved, on_prem; mend the option that gives the field this value, in the collector's table, or the value at its source"
     )
     assert runner.account.examples["unknown_value"][1].startswith(f"GPU 0 of node {gpu['node']}: field")

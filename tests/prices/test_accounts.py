@@ -212,7 +212,7 @@ def test_whole_answers_have_one_price_each_and_are_accounted_for(path: Path) -> 
     assert max(on_demand.values(), default=1) == 1
     for line in account.lines():
         if line.entry_class == "not_understood":
-            assert line.example, line.reason
+            assert line.examples, line.reason
             assert line.explained == REMEDIES[line.reason]
 
 

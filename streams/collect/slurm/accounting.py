@@ -7,7 +7,7 @@ from typing import Final
 
 from streams.collect.slurm.attempts import by_job, is_numbered, parts_of
 from streams.collect.slurm.events import SeenAttempt
-from streams.collect.slurm.records import JobRecord, accounted_jobs
+from streams.collect.slurm.records import EntryKey, JobRecord, accounted_jobs
 
 Ask = Callable[[Sequence[str]], bytes]
 """Runs a command and returns what it answers."""
@@ -46,7 +46,7 @@ class Accounting:
         until_s: int,
         restarts: Mapping[int, int],
         unclear: Iterable[int],
-        faults: list[str],
+        faults: dict[EntryKey, str],
     ) -> list[SeenAttempt]:
         """What ended from one time to the other, and all that is known of the jobs with these numbers.
 
@@ -77,7 +77,7 @@ class Accounting:
         return parts + self._by_number(sorted(asked), restarts, faults)
 
     def _by_number(
-        self, raw_job_ids: Sequence[int], restarts: Mapping[int, int], faults: list[str]
+        self, raw_job_ids: Sequence[int], restarts: Mapping[int, int], faults: dict[EntryKey, str]
     ) -> list[SeenAttempt]:
         """All that sacct has of some jobs."""
         parts: list[SeenAttempt] = []
@@ -92,8 +92,8 @@ class Accounting:
         self._attempts.update({(part.record.raw_id, part.record.submit_s): part.attempt for part in parts})
         return parts
 
-    def _records(self, which: Sequence[str], faults: list[str]) -> list[JobRecord]:
+    def _records(self, which: Sequence[str], faults: dict[EntryKey, str]) -> list[JobRecord]:
         listing = accounted_jobs(self._ask([*self._command, *which]))
-        faults += listing.faults
+        faults.update(listing.faults)
         self.answered.update((key_of(each), None) for each in listing.jobs)
         return listing.jobs

@@ -34,7 +34,7 @@ from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
-from streams.collect.slurm.records import JobRecord, queued_jobs
+from streams.collect.slurm.records import EntryKey, JobRecord, queued_jobs
 from streams.collect.slurm.tres import GpusOfNode, node_gpu_milli, type_milli, unknown_accelerators
 
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
@@ -71,7 +71,7 @@ class SlurmCollector(PolledByOptions):
         if now_s < progress.since_s:
             return
         listing = queued_jobs(self._ask([*self._options.squeue_command, "--json", "--states=all"]))
-        account, faults = KeyedAccount(), list(listing.faults)
+        account, faults = KeyedAccount(), dict(listing.faults)
         parts = [SeenAttempt(job, (job.restarts or 0) + 1, is_live=True) for job in listing.jobs]
         listed = {job.raw_id: job for job in listing.jobs}
         away: SourceUnavailableError | None = None
@@ -95,8 +95,8 @@ class SlurmCollector(PolledByOptions):
         progress.read_s = now_s
         progress.forget(listed, now_s)
         self._asked_again_s = _ASKED_AGAIN_S
-        for number, said in enumerate(faults):
-            account.not_understood(number, "malformed", said)
+        for key, said in faults.items():
+            account.not_understood(key, "malformed", said)
         yield EventBatch([], progress.position(), account.total())
 
     def unused_options(self) -> Iterator[str]:
@@ -111,7 +111,7 @@ class SlurmCollector(PolledByOptions):
         progress: Progress,
         listed: Mapping[int, JobRecord],
         now_s: int,
-        faults: list[str],
+        faults: dict[EntryKey, str],
         account: KeyedAccount,
     ) -> list[SeenAttempt]:
         if self._accounting is None:

@@ -1,11 +1,12 @@
 """Makes the events of all that sacct has of a time: for a backfill, months at once.
 
-They have the ids that the collector gives them.
+They have the ids that the collector gives them. A record that several answers have is accounted for once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from streams.accounts.account import Account, KeyedAccount
@@ -15,6 +16,7 @@ from streams.collect.slurm.accounting import Accounting, Ask, key_of
 from streams.collect.slurm.events import OddRecordError, SeenAttempt, events_of, free_rule, is_over
 from streams.collect.slurm.job_numbers import JobNumbers
 from streams.collect.slurm.options import Options
+from streams.collect.slurm.records import EntryKey
 from streams.collect.slurm.tres import unknown_accelerators
 from streams.errors import WrongUseError
 
@@ -40,9 +42,11 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
         raise WrongUseError("[slurm] has use_sacct = false: without sacct there is no history to read")
     accounting = Accounting(options.sacct_command, ask)
     numbers = JobNumbers()
+    counted: set[int] = set()
+    refused: dict[str, Refusal] = {}
     for from_s in range(since_s, until_s, WINDOW_S):
         events: list[CollectedEvent] = []
-        faults: list[str] = []
+        faults: dict[EntryKey, str] = {}
         account = KeyedAccount()
         for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), faults):
             key = key_of(seen.record)
@@ -57,11 +61,13 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
                 account.not_understood(key, "malformed", str(fault))
             else:
                 _account(seen, options, numbers, account)
-        for number, said in enumerate(faults):
-            account.not_understood(number, "malformed", said)
-        refused: dict[str, Refusal] = {}
+        for entry, said in faults.items():
+            account.not_understood(entry, "malformed", said)
+        known = len(refused)
         kept = without_refused(EventBatch(events, {}), refused).events
-        yield HistoryPart(kept, add_refused(account.total(), refused))
+        yield HistoryPart(
+            kept, add_refused(account.total(counted), dict(islice(refused.items(), known, None)))
+        )
 
 
 def _account(seen: SeenAttempt, options: Options, numbers: JobNumbers, account: KeyedAccount) -> None:

@@ -6,6 +6,7 @@ a list. Only fields named here are read: a job's script, command line and commen
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,11 +57,15 @@ class JobRecord(NamedTuple):
     suspended_s: int = 0  # how long it was suspended in all, of which sacct does not say when
 
 
+#: A command, and a digest of an entry in its answer: equal entries of several answers are one.
+EntryKey = tuple[str, bytes]
+
+
 class Listing(NamedTuple):
     """The jobs of one answer, and what is wrong with those that are left out."""
 
     jobs: list[JobRecord]
-    faults: list[str]
+    faults: dict[EntryKey, str]
 
 
 class _Number(msgspec.Struct):
@@ -72,6 +77,10 @@ class _Number(msgspec.Struct):
 Count = int | float | _Number | None
 States = str | list[str]
 Text = str | None
+
+
+class _Numbered(msgspec.Struct):
+    job_id: int
 
 
 class _QueuedJob(msgspec.Struct):
@@ -181,13 +190,22 @@ def accounted_jobs(answer: bytes) -> Listing:
 
 def _listing(answer: bytes, command: str, read: Callable[[bytes], JobRecord]) -> Listing:
     jobs: list[JobRecord] = []
-    faults: list[str] = []
+    faults: dict[EntryKey, str] = {}
     for raw in raw_entries(answer, "jobs", command):
         try:
             jobs.append(read(raw))
         except (ValueError, RecursionError) as fault:
-            faults.append(f"{command}: {visible(str(fault)[:300])}")
+            said = f"{command}: {_named(raw)}{visible(str(fault)[:300])}"
+            faults[command, hashlib.sha256(raw).digest()] = said
     return Listing(jobs, faults)
+
+
+def _named(raw: bytes) -> str:
+    """Which job an entry is of that cannot be read; empty if it does not say even that."""
+    try:
+        return f"job {msgspec.json.decode(raw, type=_Numbered).job_id}: "
+    except (ValueError, RecursionError):
+        return ""
 
 
 def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:

@@ -95,7 +95,13 @@ class GithubCollector(PolledByOptions):
             looked_ms = now_ms
         jobs = JobEvents(self._gpus)
         for repository in self._options.repositories:
+            seen = set[
+                int
+            ]()  # a run that is created meanwhile moves others to the next page, which has them again
             for run in self._runs(repository, begin_ms, end_ms, jobs.account):
+                if run.id in seen:
+                    continue
+                seen.add(run.id)
                 if run.updated_at is None or run.updated_at.timestamp() * 1000 >= changed_ms:
                     self._read(repository, run, since_ms, jobs)
         rest = yield from full_batches(jobs.oldest_first(), before)

@@ -64,7 +64,7 @@ class CiServer:
                 page, headers = self._page(shown[: self.results_at_most], target, query)
                 return 200, headers, {"total_count": len(found), "workflow_runs": page}
             case ["repos", "acme", "vision", "actions", "runs", number, "jobs"]:
-                (run,) = [run for run in self.runs if str(run["id"]) == number]
+                run = next(run for run in self.runs if str(run["id"]) == number)
                 page, headers = self._page(run["jobs"], target, query)
                 return 200, headers, {"total_count": len(run["jobs"]), "jobs": page}
             case ["projects", name] if unquote(name) in ("acme/ml/vision", "380"):

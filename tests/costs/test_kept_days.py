@@ -22,7 +22,7 @@ from streams.costs.day_parts import answered
 from streams.costs.kept_days import NETTED, Day, SourcedSpan, kept_table, parts_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, request_of
-from streams.worker.storing.balances import SettledDays, ended_days, keep_day, keep_settled
+from streams.worker.storing.balances import SettledDays, ended_days, keep_days, keep_settled
 from tests.sinks.rows import instant, rows
 from tests.sinks.stores import embedded
 
@@ -122,8 +122,7 @@ def test_kept_days_answer_as_their_minutes_do(store: ClickHouseStore) -> None:
     assert {row[-1] for row in rows_before["node_hour_balance"]} == {0, 1}  # some are overcommitted
     days = ended_days(store)
     assert [day.begin_s for day in days] == [int(FIRST.timestamp()) + DAY_S * day for day in range(DAYS - 1)]
-    for day in days:
-        keep_day(store, day)
+    keep_days(store, days)
     assert all(day.is_kept for day in ended_days(store))
     kept, netted = statements(store)
     assert "balance_hours" in kept
@@ -205,8 +204,7 @@ def test_days_are_kept_one_by_one_the_newest_first_once_their_rows_have_settled(
 
 
 def test_days_of_months_without_minutes_are_not_asked(store: ClickHouseStore) -> None:
-    for day in ended_days(store):
-        keep_day(store, day)
+    keep_days(store, ended_days(store))
     store.meta.put(MINUTES_KEPT_FROM, "202605")
     assert [day.begin_s for day in ended_days(store)] == [
         int(FIRST.timestamp()) + 2 * DAY_S,
@@ -219,7 +217,7 @@ def test_days_of_months_without_minutes_are_not_asked(store: ClickHouseStore) ->
 def test_a_day_without_its_last_row_is_not_kept(store: ClickHouseStore) -> None:
     before = answers(store)
     day = ended_days(store)[0]
-    keep_day(store, day)
+    keep_days(store, [day])
     store.delete(BALANCE_HOURS, [Condition("node", "=", "")])  # as after a crash before it
     assert not ended_days(store)[0].is_kept
     assert answers(store) == before

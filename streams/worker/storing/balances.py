@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -30,17 +32,26 @@ _HOURS: Final = 24
 #: Hours of nodes and jobs: a store with fewer of them answers from minutes within a second.
 WORTH_KEEPING: Final = 10_000
 _EXACT: Final = {"used_gpu_milli_ms": "accurateCast(used_gpu_milli_ms, 'Int64') AS used_gpu_milli_ms"}
-_OF_HOURS: Final = f"""SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM {NETTED}
-WHERE hour >= toDateTime({{from_s:Int64}}, 'UTC') AND hour < toDateTime({{to_s:Int64}}, 'UTC') SETTINGS max_threads = 1"""
+#: Of the days asked about, whose stamps are in the same places.
+_STAMP: Final = "transform(toInt64(toUnixTimestamp(toStartOfDay(<time>, 'UTC'))), {days:Array(Int64)}, {stamps:Array(Int64)}, toInt64(0)) AS stamp"
+_WITHIN: Final = (
+    """<time> >= toDateTime({from_s:Int64}, 'UTC') AND <time> < toDateTime({to_s:Int64}, 'UTC')"""
+)
+_IS_OF_DAYS: Final = "toInt64(toUnixTimestamp(toStartOfDay(<time>, 'UTC'))) IN {days:Array(Int64)}"
+_STORED: Final = f"""SELECT DISTINCT toInt64(toUnixTimestamp(toStartOfDay(<time>, 'UTC'))) AS day_s, stamp FROM <table>
+WHERE {_WITHIN} AND {_IS_OF_DAYS}"""
+_OF_HOURS: Final = f"""SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)}, {_STAMP.replace("<time>", "hour")} FROM {NETTED}
+WHERE {_WITHIN.replace("<time>", "hour")} AND {_IS_OF_DAYS.replace("<time>", "hour")} SETTINGS max_threads = 1"""
 #: Of a day with more hours of jobs, some of the jobs at a time: grouped these are some 30 MiB.
 _JOB_HOURS_MAX: Final = 240_000
-_OF_JOBS: Final = f"""SELECT toDateTime({{from_s:Int64}}, 'UTC') AS day, job_id, attempt, node, toString(component) AS component, toString(sku) AS sku,
-    toString(unit) AS unit, toDecimal128(sum(toInt128(quantity)), 0) AS quantity, sum(toDecimal128(cost_usd, 9)) AS cost_usd
+_OF_JOBS: Final = f"""SELECT toStartOfDay(minute, 'UTC') AS day, job_id, attempt, node, toString(component) AS component, toString(sku) AS sku,
+    toString(unit) AS unit, toDecimal128(sum(toInt128(quantity)), 0) AS quantity, sum(toDecimal128(cost_usd, 9)) AS cost_usd,
+    {_STAMP.replace("<time>", "day")}
 FROM job_minutes AS m FINAL
-PREWHERE minute >= toDateTime({{from_s:Int64}}, 'UTC') AND minute < toDateTime({{to_s:Int64}}, 'UTC')
+PREWHERE {_WITHIN.replace("<time>", "minute")} AND {_IS_OF_DAYS.replace("<time>", "minute")}
 WHERE m.quantity != 0 AND {USERS_JOBS}
     AND cityHash64(job_id) % {{parts:Int64}} = {{part:Int64}}
-GROUP BY job_id, attempt, node, component, sku, unit SETTINGS max_threads = 1"""
+GROUP BY day, job_id, attempt, node, component, sku, unit SETTINGS max_threads = 1"""
 
 
 class BalanceStore(Rows, Protocol):
@@ -60,59 +71,108 @@ def ended_days(store: BalanceStore) -> list[Day]:
     return [*answered(days_in(HourSpan(None, None)), store.ask).days[:-1]]
 
 
-def keep_day(store: BalanceStore, day: Day) -> None:
-    """Store the idle time of a day by hour; what was stored of it before is dropped."""
-    parts = min(max(-(-day.hours // NODE_HOURS_MAX), 1), _HOURS)
-    begin_s, end_s = day.begin_s, day.begin_s + DAY_S
-    bounds = [begin_s + 3_600 * (_HOURS * part // parts) for part in range(parts)]
-    _forget(store, BALANCE_HOURS, "hour", day, day.stamp)
-    for from_s, to_s in zip(bounds, [*bounds[1:], end_s], strict=True):
-        found = store.query(_OF_HOURS, {"from_s": from_s, "to_s": to_s})
-        _insert(store, BALANCE_HOURS, found, day.begin_s, day.stamp, f"{from_s}")
-    # Last: who finds this row finds all others.
-    nothing = _nothing(SCHEMAS[BALANCE_HOURS], COLUMNS, begin_s)
-    _insert(store, BALANCE_HOURS, nothing, day.begin_s, day.stamp, "whole")
+class _Group(NamedTuple):
+    """Days of one month that are kept by the same statements: each of these costs the same for one day as for thirty."""
+
+    table: str
+    time: str  # the column with the time of a row
+    days: list[int]  # their begins in seconds since 1970, in order
+    stamps: list[int]  # of each day
+    hours: int
+
+    @property
+    def begin_s(self) -> int:
+        """Where the first day begins."""
+        return self.days[0]
+
+    @property
+    def end_s(self) -> int:
+        """Where the last day ends."""
+        return self.days[-1] + DAY_S
+
+    def bound(self, from_s: int, to_s: int) -> dict[str, object]:
+        """The parameters of a statement about some of the group's time."""
+        return {"from_s": from_s, "to_s": to_s, "days": self.days}
 
 
-def keep_job_day(store: BalanceStore, day: Day) -> None:
-    """Store the sums of a day's job minutes; what was stored of it before is dropped."""
-    parts = max(-(-day.job_hours // _JOB_HOURS_MAX), 1)
-    _forget(store, JOB_DAYS, "day", day, day.job_stamp)
-    for part in range(parts):
-        bound = {"from_s": day.begin_s, "to_s": day.begin_s + DAY_S, "parts": parts, "part": part}
-        _insert(
-            store, JOB_DAYS, store.query(_OF_JOBS, bound), day.begin_s, day.job_stamp, f"{part} of {parts}"
-        )
-    nothing = _nothing(DAY_SCHEMAS[JOB_DAYS], DAY_COLUMNS, day.begin_s)
-    _insert(store, JOB_DAYS, nothing, day.begin_s, day.job_stamp, "whole")
+def keep_days(store: BalanceStore, days: Iterable[Day]) -> None:
+    """Store the idle time of days, in order, by hour; what was stored of them before is dropped."""
+    given = ((day.begin_s, day.hours, day.stamp) for day in days)
+    for group in _groups(BALANCE_HOURS, "hour", given, NODE_HOURS_MAX):
+        parts = min(max(-(-group.hours // NODE_HOURS_MAX), 1), _HOURS)
+        bounds = [group.begin_s + 3_600 * (_HOURS * part // parts) for part in range(parts)]
+        _forget(store, group)
+        for from_s, to_s in zip(bounds, [*bounds[1:], group.end_s], strict=True):
+            found = store.query(_OF_HOURS, {**group.bound(from_s, to_s), "stamps": group.stamps})
+            _insert(store, group, found, f"{from_s}")
+        # Last: who finds this row finds all others.
+        _insert(store, group, _nothing(SCHEMAS[BALANCE_HOURS], COLUMNS, group), "whole")
 
 
-def _forget(store: BalanceStore, table: str, time: str, day: Day, stamp: int) -> None:
-    """Drop what is stored of a day with another stamp."""
-    older = [
-        Condition(time, ">=", day.begin_s * 1_000),
-        Condition(time, "<", (day.begin_s + DAY_S) * 1_000),
-        Condition("stamp", "!=", stamp),
-    ]
-    if store.select(table, older, ("stamp",), limit=1).num_rows:
-        store.delete(table, older)
+def keep_job_days(store: BalanceStore, days: Iterable[Day]) -> None:
+    """Store the sums of job minutes of days, in order; what was stored of them before is dropped."""
+    given = ((day.begin_s, day.job_hours, day.job_stamp) for day in days)
+    for group in _groups(JOB_DAYS, "day", given, _JOB_HOURS_MAX):
+        parts = max(-(-group.hours // _JOB_HOURS_MAX), 1)
+        _forget(store, group)
+        for part in range(parts):
+            bound = {**group.bound(group.begin_s, group.end_s), "parts": parts, "part": part}
+            found = store.query(_OF_JOBS, {**bound, "stamps": group.stamps})
+            _insert(store, group, found, f"{part} of {parts}")
+        _insert(store, group, _nothing(DAY_SCHEMAS[JOB_DAYS], DAY_COLUMNS, group), "whole")
 
 
-def _insert(store: BalanceStore, table: str, rows: pa.Table, begin_s: int, stamp: int, part: str) -> None:
+def _groups(table: str, time: str, days: Iterable[tuple[int, int, int]], most: int) -> Iterator[_Group]:
+    """Yield groups of days, given as begin, hours and stamp: with so many hours at most, unless a single day has more."""
+    group: _Group | None = None
+    for begin_s, hours, stamp in days:
+        fits = group is not None and group.hours + hours <= most and _month(group.begin_s) == _month(begin_s)
+        if group is not None and not fits:
+            yield group
+            group = None
+        before = _Group(table, time, [], [], 0) if group is None else group
+        group = _Group(table, time, [*before.days, begin_s], [*before.stamps, stamp], before.hours + hours)
+    if group is not None:
+        yield group
+
+
+def _month(begin_s: int) -> tuple[int, int]:
+    day = datetime.fromtimestamp(begin_s, UTC)
+    return day.year, day.month
+
+
+def _forget(store: BalanceStore, group: _Group) -> None:
+    """Drop what is stored of the days with other stamps."""
+    sql = _STORED.replace("<table>", group.table).replace("<time>", group.time)
+    stamps = dict(zip(group.days, group.stamps, strict=True))
+    stored = store.query(sql, group.bound(group.begin_s, group.end_s)).to_pylist()
+    for begin_s in sorted({row["day_s"] for row in stored if row["stamp"] != stamps[row["day_s"]]}):
+        older = [
+            Condition(group.time, ">=", begin_s * 1_000),
+            Condition(group.time, "<", (begin_s + DAY_S) * 1_000),
+            Condition("stamp", "!=", stamps[begin_s]),
+        ]
+        store.delete(group.table, older)
+
+
+def _insert(store: BalanceStore, group: _Group, rows: pa.Table, part: str) -> None:
     size = rows.num_rows
     if size:
-        whole = rows.append_column("stamp", pa.array([stamp] * size, pa.int64()))
-        whole = whole.append_column("version", pa.array([1] * size, pa.uint64()))
-        store.insert(table, conform(table, whole), f"{table}:{begin_s}:{stamp}:{part}")
+        whole = rows.append_column("version", pa.array([1] * size, pa.uint64()))
+        of = hashlib.sha256(repr((group.days, group.stamps)).encode()).hexdigest()
+        store.insert(group.table, conform(group.table, whole), f"{group.table}:{of}:{part}")
 
 
-def _nothing(schema: pa.Schema, columns: tuple[str, ...], begin_s: int) -> pa.Table:
-    """A row of no node or job; the first column is its time."""
+def _nothing(schema: pa.Schema, columns: tuple[str, ...], group: _Group) -> pa.Table:
+    """A row of no node or job for each day; the first column is its time."""
+    size = len(group.days)
     time, *others = (schema.field(name) for name in columns)
     zeros = {
-        field.name: pa.array(["" if pa.types.is_string(field.type) else 0], field.type) for field in others
+        field.name: pa.array(["" if pa.types.is_string(field.type) else 0] * size, field.type)
+        for field in others
     }
-    return pa.table({time.name: pa.array([begin_s], pa.int64()).cast(time.type), **zeros})
+    times = pa.array(group.days, pa.int64()).cast(time.type)
+    return pa.table({time.name: times, **zeros, "stamp": pa.array(group.stamps, pa.int64())})
 
 
 class SettledDays:
@@ -132,7 +192,7 @@ class SettledDays:
         if not self._settled:
             self._look()
         if self._settled:
-            _keep(self._store, self._settled.pop())
+            _keep(self._store, [self._settled.pop()])
         return bool(self._settled)
 
     def _look(self) -> None:
@@ -156,11 +216,9 @@ def _lacking(store: BalanceStore) -> list[Day]:
     return [day for day in ended_days(store) if _lacks_nodes(day) or _lacks_jobs(day)]
 
 
-def _keep(store: BalanceStore, day: Day) -> None:
-    if _lacks_nodes(day):
-        keep_day(store, day)
-    if _lacks_jobs(day):
-        keep_job_day(store, day)
+def _keep(store: BalanceStore, days: Sequence[Day]) -> None:
+    keep_days(store, filter(_lacks_nodes, days))
+    keep_job_days(store, filter(_lacks_jobs, days))
 
 
 def keep_settled(store: BalanceStore, least_hours: int = 0) -> None:
@@ -172,8 +230,7 @@ def keep_settled(store: BalanceStore, least_hours: int = 0) -> None:
     """
     lacking = _lacking(store)
     if sum(day.hours + day.job_hours for day in lacking) >= least_hours:
-        for day in lacking:
-            _keep(store, day)
+        _keep(store, lacking)
 
 
 async def keep_balances(store: BalanceStore, is_mine: Callable[[], bool]) -> None:

@@ -7,18 +7,23 @@ that of the job's tick in `burn_rates`. All calls block, so they belong in a thr
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from schemas.column_types import MILLI
-from schemas.columns import rows_of, times_as_integers
+from schemas.columns import rows_of
 from schemas.durations import MINUTE_MS
-from schemas.tables import BURN_RATES
-from schemas.units import nano_of_usd
-from sinks.rows import Condition, Rows
+from sinks.port import Store
 from streams.notify.history import pieces
 
 _KEPT_AT_MOST: Final = 10_000
+#: Each job has a row at the beginning of a minute, and one at each change in it.
+_RATES: Final = """
+SELECT job_id, toUnixTimestamp64Milli(time) AS at_ms, toInt64(toDecimal128(expected_usd_per_hour, 9) * 1000000000) AS nano
+FROM burn_rates FINAL
+PREWHERE job_id IN {jobs:Array(String)}
+    AND time >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC') AND time < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+    AND (job_id, intDiv(toUnixTimestamp64Milli(time), 60000)) IN (
+        SELECT pair.1, pair.2 FROM (SELECT arrayJoin(arrayZip({jobs:Array(String)}, {minutes:Array(Int64)})) AS pair))"""
 
 
 class JobInstant(NamedTuple):
@@ -31,37 +36,38 @@ class JobInstant(NamedTuple):
 class OpeningRates:
     """Call `expected` for the openings of alerts; what was read is kept, as it does not change."""
 
-    def __init__(self, store: Rows) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[JobInstant, int] = OrderedDict()
 
     def expected(self, openings: Iterable[JobInstant]) -> dict[JobInstant, int]:
         """What was expected of each job per hour at that instant, in nano-dollars; of one without a row nothing is known."""
         asked = set(openings)
-        by_minute: dict[int, list[JobInstant]] = {}
-        for each in sorted(asked - self._known.keys()):
-            by_minute.setdefault(each.at_ms // MINUTE_MS * MINUTE_MS, []).append(each)
-        for minute_ms, of_minute in by_minute.items():
-            self._known.update(self._read(minute_ms, of_minute))
+        # In order of time, so that each statement is about a short span.
+        fresh = sorted(asked - self._known.keys(), key=lambda each: (each.at_ms, each.job_id))
+        begin = 0
+        for some in pieces([each.job_id for each in fresh]):
+            self._known.update(self._read(fresh[begin : begin + len(some)]))
+            begin += len(some)
         found = {each: self._known[each] for each in asked if each in self._known}
         while len(self._known) > _KEPT_AT_MOST:
             self._known.popitem(last=False)
         return found
 
-    def _read(self, minute_ms: int, openings: list[JobInstant]) -> Iterator[tuple[JobInstant, int]]:
-        """Yield the rates as of these openings within a minute: each job has a row at its beginning, and one at each change."""
-        rates: dict[str, list[tuple[int, int]]] = {}
-        for some in pieces(sorted({each.job_id for each in openings})):
-            where = [
-                Condition("job_id", "in", some),
-                Condition("time", ">=", minute_ms),
-                Condition("time", "<", minute_ms + MINUTE_MS),
-            ]
-            page = self._store.select(BURN_RATES, where, ("job_id", "time", "expected_usd_per_hour"))
-            for row in rows_of(times_as_integers(page, {"time": MILLI})):
-                rate = row["time"], nano_of_usd(row["expected_usd_per_hour"])
-                rates.setdefault(row["job_id"], []).append(rate)
-        for each in openings:
-            until = [rate for rate in rates.get(each.job_id, ()) if rate[0] <= each.at_ms]
+    def _read(self, openings: Sequence[JobInstant]) -> Iterator[tuple[JobInstant, int]]:
+        """Yield the rates as of these openings, in order of time, each by the rows of its minute."""
+        minutes = [each.at_ms // MINUTE_MS for each in openings]
+        bound = {
+            "jobs": [each.job_id for each in openings],
+            "minutes": minutes,
+            "from_ms": minutes[0] * MINUTE_MS,
+            "to_ms": (minutes[-1] + 1) * MINUTE_MS,
+        }
+        rates: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for row in rows_of(self._store.query(_RATES, bound)):
+            rate = row["at_ms"], row["nano"]
+            rates.setdefault((row["job_id"], row["at_ms"] // MINUTE_MS), []).append(rate)
+        for each, minute in zip(openings, minutes, strict=True):
+            until = [rate for rate in rates.get((each.job_id, minute), ()) if rate[0] <= each.at_ms]
             if until:
                 yield each, max(until)[1]

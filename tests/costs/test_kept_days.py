@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from schemas.balance_table import BALANCE_HOURS
+from schemas.job_days_table import JOB_DAYS
 from schemas.tables import JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES, UNATTRIBUTED_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from sinks.meta import MINUTES_KEPT_FROM
@@ -33,14 +34,14 @@ ALL = HourSpan(None, None)
 VIEWS = ("node_hour_balance", "idle_hours", "forgotten_nodes", "m3_unallocated_ratio", "right_sizing")
 
 
-def fill(store: ClickHouseStore) -> None:
+def fill(store: ClickHouseStore, first: datetime = FIRST) -> None:
     """Nodes with a price each minute of some hours, jobs that pay for part of it, and work without a job."""
     draw = random.Random(17)
     lines: dict[str, list[dict[str, Any]]] = {
         name: [] for name in (NODE_MINUTES, JOB_MINUTES, NODE_HOURS, JOB_HOURS, UNATTRIBUTED_MINUTES)
     }
     for at in range(0, 24 * DAYS, 5):
-        hour = FIRST + timedelta(hours=at)
+        hour = first + timedelta(hours=at)
         for node in (f"n{number}" for number in range(NODES)):
             lines[NODE_HOURS].append(
                 {
@@ -183,6 +184,56 @@ def test_a_day_is_netted_again_once_a_late_row_has_come(store: ClickHouseStore) 
         "SELECT toDate(hour) AS day, uniqExact(stamp) AS stamps FROM balance_hours GROUP BY day", {}
     )
     assert {int(str(row[1])) for row in stamps.rows()} == {1}
+
+
+def test_days_of_one_month_are_kept_by_the_same_statements(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inserted: list[str] = []
+    insert = store.insert
+
+    def noted(table: str, rows: Any, token: str) -> None:
+        inserted.append(table)
+        insert(table, rows, token)
+
+    monkeypatch.setattr(store, "insert", noted)
+    keep_settled(store)
+    # Of two days in April and of two in May: their rows, and that all are there.
+    assert sorted(inserted) == [BALANCE_HOURS] * 4 + [JOB_DAYS] * 4
+    assert all(day.is_kept and day.has_jobs for day in ended_days(store))
+
+
+def test_a_kept_day_between_two_that_changed_stays_as_it_is(tmp_path: Path) -> None:
+    first = instant("2026-05-01 00:00")
+    with embedded(tmp_path / "meter") as store:
+        fill(store, first)
+        keep_settled(store)
+        between = [(first + timedelta(days=day)).timestamp() for day in (1, 3)]
+        before = [each for each in kept_rows(store) if each[0] in between]
+        changed = [first, first + timedelta(days=2)]
+        late = {"version": 2, "paid_ms": 60_000, "node": "n1"}
+        store.insert(NODE_HOURS, rows(NODE_HOURS, *({**late, "hour": each} for each in changed)), "late")
+        more = {"version": 2, "job_id": "of-n1", "attempt": 1}
+        store.insert(JOB_HOURS, rows(JOB_HOURS, *({**more, "hour": each} for each in changed)), "late")
+        assert [day.is_kept for day in ended_days(store)] == [False, True, False, True]
+        assert [day.has_jobs for day in ended_days(store)] == [False, True, False, True]
+        keep_settled(store)
+        assert all(day.is_kept and day.has_jobs for day in ended_days(store))
+        found = kept_rows(store)
+        assert [each for each in found if each[0] in between] == before
+        # Each day has one stamp, once.
+        assert len({each[:2] for each in found}) == len({each[:3] for each in found}) == 2 * (DAYS - 1)
+        balance = store.ask("SELECT * FROM node_hour_balance ORDER BY ALL", {}).rows()
+        assert [*balance] == [*store.ask(f"SELECT * FROM {NETTED} ORDER BY ALL", {}).rows()]
+
+
+def kept_rows(store: ClickHouseStore) -> list[tuple[Any, ...]]:
+    """The begin of the day (s), table, stamp and all else of each row that is kept ready."""
+    found: list[tuple[Any, ...]] = []
+    for table, time in ((BALANCE_HOURS, "hour"), (JOB_DAYS, "day")):
+        sql = f"SELECT toUnixTimestamp(toStartOfDay({time}, 'UTC')), '{table}', stamp, * FROM {table} FINAL ORDER BY ALL"
+        found += map(tuple, store.ask(sql, {}).rows())
+    return found
 
 
 def test_days_are_kept_one_by_one_the_newest_first_once_their_rows_have_settled(

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from streams.engine.alerts.matching import Matching
+from streams.engine.alerts.matching import Matching, may_match
 from streams.engine.alerts.recurrence import Recurrence, recurrence_of
 
-_RECORD: Final = """offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
+_RECORD: Final = """toUnixTimestamp64Milli(time) AS time_ms, offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
        planned_usd_per_hour AS usd_per_hour, by, comment, source, removed, fault,
        if(match(value, '"(weekdays|hours)"'), value, '') AS recurring"""
 _BY_THEN: Final = """
@@ -24,7 +24,7 @@ SELECT {_RECORD}{_BY_THEN}
 ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
 #: Every record that was in the log by an instant, those that took a control back included, the newest first.
 RECORDS_BY: Final = f"""
-SELECT toUnixTimestamp64Milli(time) AS time_ms, {_RECORD}{_BY_THEN}
+SELECT {_RECORD}{_BY_THEN}
 ORDER BY offset DESC LIMIT 10000"""
 #: What silences and planned rates may match of jobs; zone and account are those of the newest attempt.
 DIMENSIONS: Final = """
@@ -54,6 +54,19 @@ def covers(control: Mapping[str, Any], at_ms: int) -> bool:
     )
 
 
+def covers_until_ms(control: Mapping[str, Any], at_ms: int) -> float:
+    """Until when a control that covers an instant goes on to do so, ms since 1970; infinite: for ever."""
+    ends_ms = [_end(control)]
+    if control["recurring"]:
+        ends_ms += [end_ms for _, end_ms in _recurrence(control["recurring"]).spans(at_ms, at_ms)]
+    return min(ends_ms)
+
+
+def who(control: Mapping[str, Any]) -> str:
+    """Who set a control: the name of a token, or the source of its record."""
+    return str(control["by"] or control["source"])
+
+
 def recurs(control: Mapping[str, Any]) -> str:
     """When a control recurs, in words; '': it does not."""
     return _recurrence(control["recurring"]).words if control["recurring"] else ""
@@ -79,6 +92,18 @@ def facts_of(alert: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, str
     about = {"job_id": name} if kind == "job" else {kind: name}
     mine = {field: alert[field] for field in ("owner", "team", "project", "rule", "severity")}
     return {**job, **mine, **about}
+
+
+def may_silence(control: Mapping[str, Any], alert: Mapping[str, Any]) -> bool:
+    """Whether notifiers take a silence for one of the alert: match fields that its row lacks may be what is asked.
+
+    Args:
+        control: A row of `IN_FORCE`.
+        alert: A row of `alerts`.
+    """
+    known = {field: alert[field] for field in ("owner", "team", "project", "rule", "severity")}
+    known["job_id"] = alert["subject_name"] if alert["subject_kind"] == "job" else ""
+    return control["kind"] == "silence" and may_match(dict(control["match"]), known)
 
 
 def matches(control: Mapping[str, Any], facts: Mapping[str, str]) -> bool:

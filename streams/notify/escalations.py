@@ -49,7 +49,8 @@ class _FiringPage:
     shard: int
     history: DeliveryHistory
     steps: int = 0  # that were taken by this process, or looked at
-    due_ms: int = 0  # of the next one at the earliest
+    acknowledged_until_ms: float = 0.0  # the newest end of an acknowledgement, and
+    steps_by_then: int = 0  # how many were taken when it was seen first
 
 
 class Escalations:
@@ -144,13 +145,15 @@ class Escalations:
         left = _STEPS_AT_ONCE
         for page in list(self._pages.values()):
             found = self.of(page.alert)
+            if found is not None and found.acknowledged_until_ms != page.acknowledged_until_ms:
+                page.acknowledged_until_ms, page.steps_by_then = found.acknowledged_until_ms, page.steps
             if found is None or log_ms < found.acknowledged_until_ms:
                 continue
             owners, after_ms = found.escalation
             since_ms = max(page.alert.changed_ms, int(found.acknowledged_until_ms))
             if found.acknowledged_until_ms > page.alert.changed_ms:
                 # The time counts anew for the next one; whoever had it before the acknowledgement has it.
-                since_ms -= page.steps * after_ms
+                since_ms -= page.steps_by_then * after_ms
             steps = min((log_ms - since_ms) // after_ms, len(owners))
             while page.steps < steps and left:
                 owner = owners[page.steps]

@@ -124,6 +124,22 @@ def test_an_acknowledgement_stops_it_and_when_that_ends_the_time_begins_anew() -
     run(go())
 
 
+def test_each_step_after_an_acknowledgement_waits_its_time() -> None:
+    async def go() -> None:
+        there = office()
+        page = an_alert()
+        await there.offer(page)
+        follow(there, [*OWNERS, ack(page, NOW_MS + 10 * MINUTE_MS)])
+        await there.work(25 * MINUTE_MS)
+        assert told(there) == [("ada", "firing"), ("grace", "firing")]
+        await there.work(14 * MINUTE_MS)
+        assert len(told(there)) == 2
+        await there.work(MINUTE_MS)
+        assert told(there)[2:] == [("lead", "firing")]
+
+    run(go())
+
+
 def test_one_that_is_acknowledged_for_good_goes_on_no_more() -> None:
     async def go() -> None:
         there = office()
@@ -143,6 +159,20 @@ def test_a_silence_stops_it() -> None:
         follow(there, [*OWNERS, control("silence", "s", team="vision")])
         await there.work(24 * 60 * MINUTE_MS)
         assert told(there) == [("ada", "firing")]
+
+    run(go())
+
+
+def test_what_a_silence_held_up_is_made_up_for_when_it_ends() -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert())
+        until_ms = NOW_MS + 40 * MINUTE_MS
+        follow(there, [*OWNERS, control("silence", "s", team="vision", until_ms=until_ms)])
+        await there.work(40 * MINUTE_MS - 1)
+        assert told(there) == [("ada", "firing")]
+        await there.work(10_000)
+        assert told(there)[1:] == [("grace", "firing"), ("lead", "firing")]
 
     run(go())
 

@@ -29,7 +29,7 @@ from streams.engine.alerts.malformed import (
     unknown_match_field,
     with_match,
 )
-from streams.engine.alerts.matching import Matching
+from streams.engine.alerts.matching import Matching, may_match
 from streams.engine.alerts.operator_records import operator_owner
 from streams.engine.alerts.own_rule_records import AT_MOST as OWN_RULES_AT_MOST
 from streams.engine.alerts.own_rule_records import OwnRule, is_own_rule, own_rule_of
@@ -246,11 +246,7 @@ class Controls:
             "job_id": alert.subject_name if alert.subject_kind == "job" else "",
             **{name: getattr(alert, name) for name in ("owner", "team", "project", "rule", "severity")},
         }
-        return any(
-            each.covers(at_ms)
-            and all(facts.get(field, wanted) == wanted for field, wanted in each.match.items())
-            for each in self.silences
-        )
+        return any(each.covers(at_ms) and may_match(each.match, facts) for each in self.silences)
 
 
 class _Covered:

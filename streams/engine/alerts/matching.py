@@ -37,3 +37,8 @@ class Matching(Generic[T, G]):
             if place not in self._gathered:
                 self._gathered[place] = self._gather(controls)
             yield self._gathered[place]
+
+
+def may_match(match: Mapping[str, str], known: Mapping[str, str]) -> bool:
+    """Whether all match fields may equal those of an alert; one that is not known of it may be what is asked."""
+    return all(known.get(field, wanted) == wanted for field, wanted in match.items())

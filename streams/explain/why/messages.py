@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from schemas.units import nano_of_usd
 from streams.engine.rules.formatting import instant, rounded_usd
 from streams.engine.rules.registry import BURN_RULES
-from streams.explain.acts import covers, matches, recurs
+from streams.explain.acts import covers, matches, recurs, who
 from streams.explain.why.next_recipient import escalation_of, next_recipient
 
 #: The rules whose firing keeps another one from opening.
@@ -39,6 +39,7 @@ _WORDS: Final = {
 _TAKEN: Final = ("delivered", "repeated")
 #: After these the message may still be sent.
 _BEFORE_SENDING: Final = ("usual", "waiting")
+_SENT_BEFORE: Final = ": it had been sent before, and whoever has it gets its end, too"
 _UNTOUCHED: Final = "a worker sends it within a minute: it waits for others of its cause, and of its group; a replay sends nothing"
 
 
@@ -113,9 +114,16 @@ def _fate(
     # What was withheld as usual, or waited, and was sent afterwards, waits no more.
     newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in sent or rows}  # in their order
     words = [said(row) for row in newest.values()]
-    because = [each for each in (_acts(alert, controls, facts, at_ms)) if each]
-    if alert["silenced"] and not any(each.startswith("silence/") for each in because):
-        because.append("a silence covered it")
+    delivered = [
+        f"{row['receiver']} at {instant(row['time_ms'])}"
+        for row in newest.values()
+        if row["outcome"] in _TAKEN
+    ]
+    because = [*_acts(alert, controls, facts, at_ms, is_sent=bool(delivered))]
+    if alert["silenced"]:
+        if not any("silence/" in each for each in because):
+            because.append("a silence covered it" + (_SENT_BEFORE if delivered else ""))
+        words = [(word, "" if word == _WORDS["silenced"] else each) for word, each in words]
     because += [each for _, each in words if each]
     message = "; ".join(dict.fromkeys(each for each, _ in words))
     if not message and not alert["silenced"]:
@@ -123,11 +131,6 @@ def _fate(
         message = _WORDS["digest" if is_digest else "waiting"]
         because += [] if is_digest else [_UNTOUCHED]
     message = message or _WORDS["silenced"]
-    delivered = [
-        f"{row['receiver']} at {instant(row['time_ms'])}"
-        for row in newest.values()
-        if row["outcome"] in _TAKEN
-    ]
     then = ""
     if status == "firing":
         then = next_recipient(alert, escalation_of(alert, receiver_records), rows, controls, at_ms)
@@ -143,21 +146,40 @@ def _fate(
 
 
 def _acts(
-    alert: Mapping[str, Any], controls: Sequence[Mapping[str, Any]], facts: Mapping[str, str], at_ms: int
+    alert: Mapping[str, Any],
+    controls: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, str],
+    at_ms: int,
+    *,
+    is_sent: bool,
 ) -> Iterator[str]:
-    """Yield the controls that keep messages of the alert back."""
+    """Yield the controls that keep messages of the alert back; `is_sent`: somebody has the message of its status."""
     changed_ms = min(alert["changed_ms"], at_ms)
     for control in controls:
-        name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
+        name = f"{control['kind']}/{control['name']} by {who(control)}"
         until = f" until {instant(control['until_ms'])}" if control["until_ms"] else ""
-        if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
-            yield f"{name} ({recurs(control)}){until}" if control["recurring"] else f"{name}{until}"
-        elif control["kind"] == "silence" and matches(control, facts) and covers(control, at_ms):
-            yield f"{name}{until}: set later, withholds its end"
+        if control["kind"] == "silence" and matches(control, facts):
+            # A record that came after the change was not known to it, whenever it says that it begins.
+            was_known = alert["silenced"] or control["time_ms"] <= changed_ms
+            covered = was_known and covers(control, changed_ms)
+            if not covered and not covers(control, at_ms):
+                continue
+            when = f" ({recurs(control)}){until}" if control["recurring"] else until
+            if is_sent:
+                yield f"silenced{_since(control, at_ms)} by {who(control)}{when}, silence/{control['name']}{_SENT_BEFORE}"
+            else:
+                yield f"{name}{when}" if covered else f"{name}{when}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
             yield f"{name}{until}: not said again"
         elif control["kind"] == "planned" and matches(control, facts) and covers(control, at_ms):
             yield f"{name}: {rounded_usd(nano_of_usd(control['usd_per_hour']))}/h planned{until}"
+
+
+def _since(control: Mapping[str, Any], at_ms: int) -> str:
+    """Since when a control holds: from its beginning, or its record; of one that recurs, or was ended, that is not when it began."""
+    since_ms = control["time_ms"] if control["begins_ms"] is None else control["begins_ms"]
+    is_known = not control["recurring"] and covers(control, since_ms) and since_ms <= at_ms
+    return f" since {instant(since_ms)}" if is_known else ""
 
 
 def said(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -347,7 +347,8 @@ export class OneAlert {
   deliveries(alert, now) {
     const [sign, words, kind] = MESSAGES[alert.message] ?? ["", alert.message, "no"];
     const first = h("p", { class: "delivered", "data-delivered": kind }, `${sign} ${words}`);
-    const because = this.because ? h("p", {}, "Because: ", foreign(visible(this.because)), ".") : null;
+    // Of a message that somebody has it is no reason for what became of it, but what holds beside that.
+    const because = this.because ? h("p", {}, kind === "yes" ? "Also: " : "Because: ", foreign(visible(this.because)), ".") : null;
     if (!alert.deliveries.length) {
       const reason = { silenced: "A silence covers it, so no attempt was made.", waiting: "It waits: for others of its cause, for the group of its owner, or for a free slot.", none: "No attempt is stored: a replay sends nothing without --deliver, and a worker without alerts.webhook_secret neither." }[alert.message];
       return [first, because, reason ? h("p", { class: "sub" }, reason) : null];

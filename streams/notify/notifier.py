@@ -18,8 +18,8 @@ import msgspec
 from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
-from streams.engine.alerts.alert import FIRING, RESOLVED, Address, Alert, is_withheld, message_id
-from streams.engine.alerts.outlook import over_as, sentence_of
+from streams.engine.alerts.alert import FIRING, Address, Alert, is_withheld, message_id
+from streams.engine.alerts.outlook import sentence_of
 from streams.engine.rules.formatting import instant, one_line
 from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
@@ -79,7 +79,6 @@ class Notifier:
         self._withheld = WithheldAlerts(clock.monotonic_ms())
         self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
-        self._why_over: Callable[[Alert], str] = lambda _: ""
         self._channels = Channels(options, clock, self._firing, sender)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
@@ -158,10 +157,6 @@ class Notifier:
     def look_up_silenced(self, is_silenced: Callable[[Alert], bool]) -> None:
         """Ask this whether a silence still covers an alert that fires and was withheld."""
         self._is_silenced = self._holds.kinds.is_silenced = is_silenced
-
-    def look_up_why_over(self, why_over: Callable[[Alert], str]) -> None:
-        """Ask this why an alert is over by what somebody declared."""
-        self._why_over = why_over
 
     def look_up_incidents(self, incident_of: Callable[[Alert], IncidentSettings | None]) -> None:
         """Ask this whether an alert may be part of an incident, and who would be notified of it."""
@@ -284,8 +279,6 @@ class Notifier:
         passage.history.merge(self._recent.history(message_id(passage.alert)))
         passage.was_notified = self._was_notified(passage.alert)
         passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
-        if alert.status == RESOLVED:
-            passage.alert = alert = over_as(alert, self._why_over(alert))
         self._firing.note(alert, passage.shard)
         self._withheld.note(alert, passage.shard)
         self._escalations.note(alert, passage.shard, passage.history)

@@ -114,7 +114,6 @@ class Meter:
         if self.notifier is not None:
             self.notifier.look_up_acknowledged(self.addresses.is_acknowledged)
             self.notifier.look_up_silenced(self.addresses.is_silenced)
-            self.notifier.look_up_why_over(self.addresses.why_over)
             self.notifier.look_up_incidents(self.addresses.incident_of)
             self.notifier.look_up_teams(self.addresses.of_team)
             if origin.watermarks is None:  # nobody acknowledges what a log of the past tells

@@ -21,7 +21,6 @@ from streams.engine.rules.price_jump import RULE as PRICE_JUMP
 from streams.notify.escalations import EscalationOf
 from streams.notify.incident_hold import IncidentSettings
 from streams.notify.opened_addresses import opened_addresses
-from streams.worker.why_over import why_over
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +58,6 @@ class NewestControls:
         if found is None or self._controls.may_silence(alert, self._now_ms()):
             return None
         return EscalationOf(found, self._acknowledged_until_ms.get(alert.alert_id, 0))
-
-    def why_over(self, alert: Alert) -> str:
-        """Why an alert is over by what somebody declared; '': it is over by itself."""
-        self.refresh()
-        return why_over(alert, self._controls, self._reference.controls)
 
     def is_acknowledged(self, alert_id: str) -> bool:
         """Whether an acknowledgement covers the alert now."""

@@ -26,7 +26,7 @@ def test_the_shipped_file_is_what_the_code_judges_by() -> None:
     assert controls.profile_for(AlertDimensions("any")) == DEFAULT
     assert [changed_settings(record.event) for record in records] == [[] for _ in records]
     for each in controls.fleet_rules:
-        assert each[3:] == settings_of(each.rule, [])
+        assert (each.enabled, each.severity, each.thresholds) == settings_of(each.rule, [])
     for rule in (*JOB_RULES, *LEDGER_RULES.values()):
         for threshold in rule.thresholds.values():
             assert threshold.what in default_rules()

@@ -94,6 +94,7 @@ def test_what_is_acknowledged_is_not_told_up_to_a_fifth_more_until_that_ends(wor
         ("nlp", "resolved", 35),
         ("nlp", "firing", 45),
     ]
+    assert changes[1].summary.startswith("acknowledged at $300/h by ")
 
 
 def test_what_is_acknowledged_of_another_team_changes_nothing(world: World) -> None:

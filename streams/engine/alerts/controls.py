@@ -33,7 +33,7 @@ from streams.engine.alerts.matching import Matching, may_match
 from streams.engine.alerts.operator_records import operator_owner
 from streams.engine.alerts.own_rule_records import AT_MOST as OWN_RULES_AT_MOST
 from streams.engine.alerts.own_rule_records import OwnRule, is_own_rule, own_rule_of
-from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
+from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, declared_by, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
 from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
@@ -203,7 +203,11 @@ class Controls:
         """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
         if not self.planned:
             return ()
-        return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
+        return spans(self.plans_of(dimensions))
+
+    def plans_of(self, dimensions: AlertDimensions) -> list[Planned]:
+        """The planned rates of a job, whenever they hold, those of an acknowledged ceiling included."""
+        return list(chain.from_iterable(self._planned.of(dimensions._asdict())))
 
     def acknowledged_for(self, team: str, at_ms: int) -> int:
         """What somebody has acknowledged that a team pays, in nano-dollars per hour; 0: nothing."""
@@ -356,7 +360,7 @@ def _planned(event: ControlEvent) -> list[Planned]:
 
     def made(match: Mapping[str, str]) -> list[Planned]:
         rate, found = all_of(lambda: _rate(value), lambda: _planned_spans(value))
-        return [Planned(event.name, match, *each, rate) for each in found]
+        return [Planned(event.name, match, *each, rate, declared_by(event)) for each in found]
 
     return with_match(lambda: _match_of_jobs(value, MATCHED, _RECURRING_FIELDS), made)
 
@@ -434,7 +438,8 @@ def _acknowledged(event: ControlEvent) -> Planned | None:
         raise MalformedControlError(
             f"{field or 'usd_per_hour'}: expected the rate of one job (`job_id`) or of one team (`team`)"
         )
-    return Planned(f"\0{event.name}", {field: name}, event.time_ms, until_ms, _rate(value))
+    by = declared_by(event)
+    return Planned(f"\0{event.name}", {field: name}, event.time_ms, until_ms, _rate(value), by)
 
 
 def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> dict[str, str]:
@@ -464,7 +469,9 @@ def _add_rule(
 
     if is_ledger_rule(event.name, event.value):
         fleet_rules.append(
-            with_match(match, lambda found: ledger_rule_record_of(event.name, event.value, found))
+            with_match(
+                match, lambda found: ledger_rule_record_of(event.name, event.value, found, declared_by(event))
+            )
         )
     else:
         rules.append(with_match(match, lambda found: rule_record_of(event.name, event.value, found)))

@@ -15,6 +15,7 @@ from streams.engine.alerts.alert import Alert, HeldRow, alert_id, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.episodes import AS_OPENED, Episodes, Memory, Opening
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
+from streams.engine.alerts.why_over import over_as_declared
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import (
@@ -182,9 +183,10 @@ class Judge:
         cause = "" if at is None or is_over else JOB_RULES[rule].cause(at)
         if kind == RECOVERED and rule >= BURN_RULES and _has_ended(known, job, at_ms):
             kind = ENDED
-        return alert_of(
+        row = alert_of(
             rule, kind, at_ms, then, bool(line["silenced"]), severity, dimensions, cause, rates, opening
         )
+        return over_as_declared(row, known.controls, dimensions)
 
     def _held(
         self,

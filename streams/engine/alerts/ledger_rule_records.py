@@ -21,6 +21,7 @@ class LedgerRuleRecord(NamedTuple):
     enabled: bool | None
     severity: str | None
     thresholds: Mapping[str, float]
+    by: str = ""  # who set it
 
 
 def is_ledger_rule(name: str, value: Mapping[str, object]) -> bool:
@@ -30,7 +31,7 @@ def is_ledger_rule(name: str, value: Mapping[str, object]) -> bool:
 
 
 def ledger_rule_record_of(
-    name: str, value: Mapping[str, object], match: Mapping[str, str]
+    name: str, value: Mapping[str, object], match: Mapping[str, str], by: str = ""
 ) -> LedgerRuleRecord:
     """Build a record from its fields.
 
@@ -39,7 +40,7 @@ def ledger_rule_record_of(
     """
     rule = LEDGER_RULES[str(name if value.get("rule") is None else value["rule"])]
     _, fields = all_of(lambda: _check_match(rule, match), lambda: rule_fields_of(rule, value))
-    return LedgerRuleRecord(name, match, rule.name, *fields)
+    return LedgerRuleRecord(name, match, rule.name, *fields, by)
 
 
 def _check_match(rule: LedgerRule, match: Mapping[str, str]) -> None:

@@ -31,11 +31,6 @@ _MORE: Final = re.compile(
 )
 
 
-#: How the end of a burn is said whose rate fell.
-_BELOW: Final = re.compile(r"is below [\d.]+x its expected cost again")
-_HAS_REASON: Final = re.compile(r" (?:has ended|is covered by|is not judged by)\b")
-
-
 def used_up(left_ms: int, at_ms: int) -> str:
     """Return when all is used up at the rate of an instant, to follow that rate."""
     return f", used up at {short_instant(at_ms + left_ms, at_ms)} UTC"
@@ -90,14 +85,6 @@ def sentence_of(alert: Alert) -> AlertSentence:
     return AlertSentence(
         alert.rule, alert.summary, alert.held_ms, alert.usd_nano_per_hour, alert.exhausted_in_ms
     )
-
-
-def over_as(alert: Alert, why: str) -> Alert:
-    """The row of an end with why it is over (`why`, '': not known), unless its sentence has a reason of its own."""
-    if not why or _HAS_REASON.search(alert.summary):
-        return alert
-    said, count = _BELOW.subn(f"is {why}", alert.summary, count=1)
-    return msgspec.structs.replace(alert, summary=said if count else f"{why}: {alert.summary}")
 
 
 def as_of(alert: Alert, now_ms: int) -> Alert:

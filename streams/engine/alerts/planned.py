@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from schemas.events import ControlEvent
+
 FROM_EVER_MS: Final = 0
 FOR_EVER_MS: Final = 2**62
 
@@ -19,6 +21,13 @@ class Planned(NamedTuple):
     from_ms: int
     until_ms: int
     nano_per_hour: int
+    by: str = ""  # who declared it
+
+
+def declared_by(event: ControlEvent) -> str:
+    """Who set a control: the name of a token, or the source of its record."""
+    by = event.value.get("by")
+    return by if isinstance(by, str) and by else event.source
 
 
 def spans(planned: Sequence[Planned]) -> tuple[tuple[int, int, int], ...]:

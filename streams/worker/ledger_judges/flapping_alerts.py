@@ -13,6 +13,7 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.alerts.own_rule_records import PREFIX
+from streams.engine.alerts.why_over import over_as_declared
 from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.flapping import alert_rows, subject_of
 from streams.engine.rules import team_ceiling
@@ -51,7 +52,8 @@ class FlappingAlerts:
         opening = {subject_of(each) for each in changes if each.status == FIRING}
         first_ms = min((each.changed_ms for each in changes), default=0)
         last = self._known_alerts.last_of(opening, first_ms - FLAPS_WITHIN_MS)
-        return alert_rows(changes, firing, last, self._span, self._is_over)
+        found = alert_rows(changes, firing, last, self._span, self._is_over)
+        return [over_as_declared(each, self._controls) for each in found]
 
     def _is_over(self, alert: Alert, at_ms: int) -> bool:
         """Whether its rule was switched off, its job has ended, or somebody has dealt with it."""

@@ -1,4 +1,4 @@
-"""The message that an alert is over says so where a plan, an acknowledged rate or a rule that was switched off ended it."""
+"""The row that an alert is over says so where a plan, an acknowledged rate or a rule that was switched off ended it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.summary import AlertFigures, summary
+from streams.engine.alerts.why_over import over_as_declared
 from streams.engine.kernels.episode import ENDED, RECOVERED
-from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import ReferenceLog
 from streams.engine.state.dimensions import AlertDimensions
-from streams.worker.newest_controls import NewestControls
-from tests.notify.scripted_sender import NOW_MS, Office, an_alert, run
+from tests.engine.alerts.scene import FAST, START_MS, USUAL, Scene
+from tests.notify.scripted_sender import NOW_MS, an_alert
 
 HOUR_MS = 3_600_000
 END_MS = NOW_MS + 600_000
@@ -38,19 +38,21 @@ def plan(**other: object) -> ControlEvent:
 
 
 def ended(said: str, *controls: ControlEvent, **other: Any) -> str:
-    """The sentence of the message that the alert is over, while these controls are in force."""
+    """The sentence of the row that the alert is over, while these controls are in force."""
+    rates: dict[str, Any] = {"usd_nano_per_hour": 160 * NANO, "expected_nano_per_hour": 20 * NANO}
+    row: Alert = an_alert("run-big", "resolved", END_MS, summary=said, **(rates | other))
+    job = AlertDimensions("run-big", owner="ada", gpu_type="A100") if row.subject_kind == "job" else None
+    return over_as_declared(row, Controls.from_events(controls), job).summary
 
-    async def go() -> str:
-        office = Office()
-        known = {f"{each.kind}/{each.name}".encode(): each for each in controls}
-        newest = NewestControls(ReferenceLog(PriceBook.empty(), known), office.clock.now_ms)
-        office.notifier.look_up_why_over(newest.why_over)
-        rates: dict[str, Any] = {"usd_nano_per_hour": 160 * NANO, "expected_nano_per_hour": 20 * NANO}
-        await office.offer(an_alert("run-big", **(rates | other)))
-        await office.offer(an_alert("run-big", "resolved", END_MS, summary=said, **(rates | other)))
-        return str(office.sender.sent[-1].body["data"]["summary"])
 
-    return run(go())
+def test_the_judge_stores_the_end_with_the_plan_that_it_is_over_by() -> None:
+    scene = Scene()
+    fires = scene.see((60_000, FAST))[0]
+    assert fires.status == "firing"
+    lasts = {"from_ms": START_MS, "until_ms": START_MS + 4 * HOUR_MS}
+    scene.controls = Controls.from_events([plan(job_id="j", **lasts)])
+    (over,) = [each for each in scene.see((60_000, USUAL)) if each.status == "resolved"]
+    assert over.summary.startswith("j is planned at $160/h by ada until 07:00 UTC; it burnt ")
 
 
 def test_a_plan_that_ended_a_burn_is_named_with_its_rate_and_its_end() -> None:
@@ -71,7 +73,7 @@ def test_a_plan_that_ended_a_burn_is_named_with_its_rate_and_its_end() -> None:
         {"until_ms": END_MS},
         {"from_ms": END_MS + 1},
         {"usd_per_hour": "20"},  # no more than was expected before
-        {"gpu_type": "H100"},  # not known of the alert
+        {"gpu_type": "H100"},  # the job has another one
     ],
     ids=str,
 )

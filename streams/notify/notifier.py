@@ -282,7 +282,9 @@ class Notifier:
         self._firing.note(alert, passage.shard)
         self._withheld.note(alert, passage.shard)
         self._escalations.note(alert, passage.shard, passage.history)
-        passage.receivers = self._receivers.of(alert.owner, alert.team)
+        # The team of a receipt is that of its job; what is asked of a team has no owner.
+        is_owners = isinstance(alert, Notice) and alert.owner != ""
+        passage.receivers = self._receivers.of(alert.owner, "" if is_owners else alert.team)
         for owner in self._escalations.notified(alert.alert_id):
             passage.receivers |= self._escalations.receivers_of(alert, owner, passage.receivers.values())
         if isinstance(alert, Notice):

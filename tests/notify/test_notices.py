@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from jsonschema import ValidationError
@@ -15,6 +16,7 @@ from streams.clock import SystemClock
 from streams.engine.alerts.alert import Address
 from streams.notify.channels.email import mail_message
 from streams.notify.channels.slack import slack_body
+from streams.notify.history import RECEIPT_SHARD
 from streams.notify.links import Links
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
@@ -49,6 +51,23 @@ def test_the_receiver_verifies_it_and_its_schema_takes_it() -> None:
     (got,), store = asyncio.run(go())
     assert (got.type, got.data["summary"]) == ("job.ended", SENTENCE)
     assert outcomes(store) == [("issued", 1, "delivered", 204)]
+
+
+def test_receipts_and_digests_go_to_owners_alone_and_what_is_asked_of_a_team_to_the_team() -> None:
+    async def go() -> list[tuple[str, str]]:
+        office = Office()
+        office.notifier.look_up_teams(lambda team: (Address("webhook", f"https://hooks.example.com/{team}"),))
+        to_team = msgspec.structs.replace(a_notice(job_id="run-9"), owner="")
+        for notice in (a_notice(), a_digest_notice("ada"), to_team):
+            office.notifier.offer([notice], RECEIPT_SHARD)
+            await office.work()
+        return [(sent.body["type"], sent.url) for sent in office.sender.sent]
+
+    assert run(go()) == [
+        ("job.ended", HOOK),
+        ("digest.weekly", HOOK),
+        ("job.ended", "https://hooks.example.com/vision"),
+    ]
 
 
 def test_the_sentence_says_what_is_over_under_and_cheaper() -> None:

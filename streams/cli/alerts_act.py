@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,6 +13,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.acting import ActingWorker
 from streams.cli.options import DataOption, UrlOption
+from streams.cli.output import minute_text
 from streams.cli.rule_titles import title_of
 from streams.errors import TrainfareError, WrongUseError
 
@@ -61,8 +63,25 @@ def silence(
     worker, alert = _asked(alert_id, data, url, ends="silence" if end else "", comment=comment)
     if end:
         return
-    record = {"kind": "silence", **about(alert)}
-    worker.write(record, lasts, comment, f"silenced {title_of(alert['rule'])} of {alert['subject']['name']}")
+    match = about(alert)
+    title = title_of(alert["rule"])
+    worker.write(
+        {"kind": "silence", **match}, lasts, comment, f"silenced {title} of {alert['subject']['name']}"
+    )
+    sys.stdout.write(visible(_reach(title, match)) + "\n")
+
+
+def _reach(title: str, match: dict[str, str]) -> str:
+    """What a silence of one alert covers, and what would cover the other rules, too."""
+    whose = " and ".join(
+        f"{field.removesuffix('_id')} {name}" for field, name in match.items() if field != "rule"
+    )
+    if not whose:
+        return f"it covers every alert of {title} ({match['rule']}), and no other rule"
+    return (
+        f"it covers {title} ({match['rule']}) of {whose} alone; for all rules of {whose}, "
+        "`trainfare publish` a silence without `rule`: docs/silences.md#silences-planned-rates"
+    )
 
 
 def planned(
@@ -83,15 +102,11 @@ def planned(
     worker, alert = _asked(alert_id, data, url, ends="planned" if end else "", comment=comment)
     if end:
         return
-    record = {
-        "kind": "planned",
-        **_job_of(alert),
-        "from_ms": max(0, alert["started_ms"] - (alert["window_ms"] or 0)),
-        "usd_per_hour": usd_per_hour or _rate(alert),
-    }
-    worker.write(
-        record, lasts, comment, f"planned {record['usd_per_hour']} USD/h of {alert['subject']['name']}"
-    )
+    from_ms = max(0, alert["started_ms"] - (alert["window_ms"] or 0))
+    rate = usd_per_hour or _rate(alert)
+    record = {"kind": "planned", **_job_of(alert), "from_ms": from_ms, "usd_per_hour": rate}
+    job = alert["subject"]["name"]
+    worker.write(record, lasts, comment, f"planned {rate} USD/h of {job} from {minute_text(from_ms)}")
 
 
 def _asked(
@@ -124,7 +139,8 @@ def _job_of(alert: dict[str, Any]) -> dict[str, str]:
 def _rate(alert: dict[str, Any]) -> str:
     """What the job costs per hour by an alert; one of `traffic` has what traffic costs, and all else apart."""
     beside = alert["expected_usd_per_hour"] if alert["rule"] == "traffic" else "0"
-    return str(Decimal(str(alert["usd_per_hour"])) + Decimal(str(beside)))
+    rate = Decimal(str(alert["usd_per_hour"])) + Decimal(str(beside))
+    return f"{rate.normalize():f}"
 
 
 def _end(

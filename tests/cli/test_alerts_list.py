@@ -16,6 +16,7 @@ from schemas.control_table import CONTROLS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.cli.alerts_list import _until
+from streams.cli.output import minute_text
 from streams.keys import OutgoingRecord
 from tests.cli.command import trainfare
 from tests.new_store import begun
@@ -194,13 +195,20 @@ def test_acts_go_through_the_worker(data: Path) -> None:
     assert [each.code for each in done] == [0, 0, 0, 0, 0, 0, 1, 2, 1, 1], [each.err for each in done]
     assert done[0].out.startswith("acknowledged Runaway burn of train-1 until ")
     assert done[0].out.endswith(f": ack/{PAGE}\n"), "the control that is in force"
-    assert done[4].out.startswith("planned 32.500000000 USD/h of train-1 until ")
+    said, reach = done[2].out.splitlines()
+    assert said.startswith("silenced Runaway burn of train-1 until ")
+    assert reach.startswith(
+        "it covers Runaway burn (burn_fast) of job train-1 alone; for all rules of job train-1, `trainfare publish`"
+    )
+    assert done[3].out.splitlines()[1].endswith(" (price_jump), and no other rule")
+    since = minute_text(T0_MS + 400_000 - 900_000)
+    assert done[4].out.startswith(f"planned 32.5 USD/h of train-1 from {since} until ")
     assert "no planned rate can quiet it" in done[6].one_line()
     assert "--for 0m: expected more than 0; --end ends what is in force" in done[7].one_line()
     assert "no ack is in force for it" in done[8].one_line()
     assert "has no alert of this id" in done[9].one_line()
     ack, ceiling, silence, sku, plan, given = log.records
-    assert plan.items() >= {"kind": "planned", "job_id": "train-1", "usd_per_hour": "32.500000000"}.items()
+    assert plan.items() >= {"kind": "planned", "job_id": "train-1", "usd_per_hour": "32.5"}.items()
     assert plan["from_ms"] == T0_MS + 400_000 - 900_000
     assert given.items() >= {"usd_per_hour": "160", "comment": "wide"}.items()
     assert ack.items() >= {"kind": "ack", "alert_id": PAGE, "comment": "known"}.items()

@@ -183,10 +183,13 @@ def test_the_chart_comes_before_what_stands_below_it(board: Board) -> None:
     assert len(costs.held_chart) == 1
     assert len(costs.asked) == 1, "those of the rows alone"
     held, costs.held_chart = costs.held_chart, None
+    tiles = page.locator("[data-fact=idle] .figure, [data-fact=month] .figure")
+    expect(tiles).to_have_text(["…", "…"])
     for route in held:
         costs.answer(route)
     expect(page.locator(".costs-jobs li")).to_have_count(1)
     assert any(asked.get("metric") == ["m1"] for asked in costs.asked)
+    expect(tiles).not_to_have_text(["…", "…"])
 
 
 def test_a_cut_says_how_many_are_left_out_and_what_they_cost(board: Board) -> None:

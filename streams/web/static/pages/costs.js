@@ -135,6 +135,7 @@ export class Page {
     const redraw = () => !signal.aborted && this.rows.show(view, level, found, names, known.rates, known.idle);
     this.wait("");
     for (const each of this.late) each.classList.add("dimmed");
+    this.tiles.wait(true);
     this.rows.shown = 100;
     redraw();
     // What had the focus may be gone with the names that are left behind.
@@ -167,6 +168,7 @@ export class Page {
     );
     if (view.compare) asked.push(whole.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
+    if (!signal.aborted) tiles.wait(false);
     if (!signal.aborted) for (const each of this.late) each.classList.remove("dimmed");
     const failed = answers.find((each) => each.status === "rejected");
     if (failed && !signal.aborted) this.fail(failed.reason);

@@ -111,6 +111,8 @@ export function changeText(entry, text = money(entry.change)) {
   return `${sign}${text}${share}`;
 }
 
+const PENDING = "…";
+
 export class Tiles {
   constructor() {
     this.facts = {};
@@ -131,6 +133,15 @@ export class Tiles {
     say(gpu.value, perGpu === null ? "–" : money(perGpu));
     say(gpu.sub, `${count(total.gpuHours)} GPU-hours${total.unpricedHours > 0 ? `, ${count(total.unpricedHours)} of them without a price` : ""}`);
     say(hour.sub, `${count(total.hours)} hours of training`);
+  }
+
+  /** What is not known yet says so, rather than what it was of another time. */
+  wait(isWaiting) {
+    for (const { value, sub } of [this.facts.idle, this.facts.month]) {
+      if (!isWaiting && value.textContent !== PENDING) continue;
+      say(value, isWaiting ? PENDING : "–", "");
+      say(sub, isWaiting ? "asked for" : "", "");
+    }
   }
 
   rates(rates) {

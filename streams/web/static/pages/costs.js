@@ -133,6 +133,8 @@ export class Page {
     const names = drawn(found.rows);
     const known = { rates: null, idle: null };
     const redraw = () => !signal.aborted && this.rows.show(view, level, found, names, known.rates, known.idle);
+    // The chart first, before thousands of rows are drawn: the store has few cores, and answers of all at once would hold it up.
+    const charted = this.drawChart(view, level, found, names, signal);
     this.wait("");
     for (const each of this.late) each.classList.add("dimmed");
     this.tiles.wait(true);
@@ -143,8 +145,6 @@ export class Page {
     this.drivers.movers(view, level, found.rows);
     this.jobs.element.hidden = level === "job";
     this.caption(view, level);
-    // The chart first: the store has few cores, and answers of all at once would hold it up.
-    const charted = this.drawChart(view, level, found, names, signal);
     await charted.catch(() => undefined);
     this.complete(view, level, names, known, charted, redraw, signal);
   }

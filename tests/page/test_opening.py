@@ -16,6 +16,7 @@ from tests.web import log
 
 _SENT = """() => performance.getEntriesByType("resource").map((each) => [new URL(each.name).pathname, each.transferSize])"""
 
+_WITHIN_MS = 60_000
 #: However slow the machine is, the live figures wait for the page.
 _NEVER = """const real = setTimeout; globalThis.setTimeout = (work, ms, ...more) => real(work, ms === 2000 ? 3_600_000 : ms, ...more);"""
 
@@ -38,7 +39,7 @@ def test_the_chart_of_costs_comes_before_the_live_figures(url: str, opened: Open
     watched = opened("about:blank")
     watched.page.add_init_script(_NEVER)
     watched.page.goto(f"{url}/#/costs")
-    expect(watched.page.locator("#link")).not_to_have_attribute("data-state", "waiting", timeout=60_000)
+    expect(watched.page.locator("#link")).not_to_have_attribute("data-state", "waiting", timeout=_WITHIN_MS)
     asked = [
         each.partition("/api/v1/")[2].partition("?")[0] for each in watched.requests if "/api/v1/" in each
     ]
@@ -46,7 +47,8 @@ def test_the_chart_of_costs_comes_before_the_live_figures(url: str, opened: Open
     assert "budgets" not in asked, "those are the board's"
     watched.page.get_by_role("link", name="Live").click()
     watched.page.wait_for_function(
-        "() => performance.getEntriesByType('resource').some((each) => each.name.endsWith('/budgets'))"
+        "() => performance.getEntriesByType('resource').some((each) => each.name.endsWith('/budgets'))",
+        timeout=_WITHIN_MS,
     )
 
 
@@ -55,15 +57,15 @@ def test_the_live_figures_come_though_the_store_does_not_answer_the_page(url: st
     held: list[Route] = []
     watched.page.route("**/api/v1/costs/span", lambda route: held.append(route))
     watched.page.goto(f"{url}/#/costs")
-    expect(watched.page.locator("#link")).not_to_have_attribute("data-state", "waiting", timeout=60_000)
+    expect(watched.page.locator("#link")).not_to_have_attribute("data-state", "waiting", timeout=_WITHIN_MS)
     assert len(held) == 1
     held.pop().fulfill(json={"first_hour": None, "end_hour": None, "as_of": None, "billed_until": None})
-    expect(watched.page.get_by_text("Nothing has cost anything yet")).to_be_visible()
+    expect(watched.page.get_by_text("Nothing has cost anything yet")).to_be_visible(timeout=_WITHIN_MS)
 
 
 def test_a_page_asks_at_once_for_its_own_modules(url: str, opened: Open) -> None:
     page = opened(f"{url}/#/idle").page
-    page.locator("#link[data-state=live], #link[data-state=rest]").wait_for()
+    page.locator("#link[data-state=live], #link[data-state=rest]").wait_for(timeout=_WITHIN_MS)
     asked = page.evaluate(
         """() => [...document.querySelectorAll("link[data-pages][rel=modulepreload]")].map((each) => each.dataset.pages)"""
     )
@@ -75,9 +77,9 @@ def test_a_page_asks_at_once_for_its_own_modules(url: str, opened: Open) -> None
 
 
 def test_a_page_that_was_open_before_asks_for_no_file_again(url: str, opened: Open) -> None:
-    opened(f"{url}/#/costs").page.locator(".costs-chart").wait_for()
+    opened(f"{url}/#/costs").page.locator(".costs-chart").wait_for(timeout=_WITHIN_MS)
     page = opened(f"{url}/#/costs").page
-    page.locator(".costs-chart").wait_for()
+    page.locator(".costs-chart").wait_for(timeout=_WITHIN_MS)
     files = [(path, size) for path, size in page.evaluate(_SENT) if path.startswith("/static/")]
     assert len(files) > 30
     assert [path for path, size in files if size] == []

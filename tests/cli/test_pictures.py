@@ -92,7 +92,7 @@ def test_shares_stand_beside_the_cost_of_a_whole_range() -> None:
     rows = found(("a", "2026-11-01T00:00:00Z", "3"), ("b", "2026-11-01T00:00:00Z", "1"))
     grid = shown(asked("all"), rows, has_bars=True)
     assert grid.columns == ("team", "cost_usd", "share")
-    assert [row[2] for row in grid.rows] == [" 75% █████████", " 25% ███"]
+    assert [row[2] for row in grid.rows] == [" 75% █████████", " 25% ███", ""], "of the total none"
     assert "share" not in shown(asked("all"), rows).columns
 
 
@@ -101,6 +101,7 @@ def test_a_tiny_share_is_not_none() -> None:
     assert [row[2] for row in shown(asked("all"), rows, has_bars=True).rows] == [
         f"100% {'█' * 11}▉",
         " <1% ▏",
+        "",
     ]
 
 

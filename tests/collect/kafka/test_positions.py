@@ -110,8 +110,7 @@ def test_records_that_are_left_out_are_counted_by_reason_and_said_once() -> None
 
     assert (of("malformed_json"), of("wrong_type"), of("unreadable")) == (5, 3, None)
     skipped = polled(log)[0].account.said
-    assert len(skipped) == 8
-    assert len(set(skipped)) == 2
+    assert len(skipped) == 2, "one of each kind"
     assert skipped[0].startswith("t, partition 0, offset 0: expected JSON")
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from schemas.balance_table import BALANCE_HOURS, COLUMNS, SCHEMAS
+from schemas.columns import rows_of
 from schemas.durations import DAY_S
 from schemas.job_days_table import COLUMNS as DAY_COLUMNS
 from schemas.job_days_table import JOB_DAYS
@@ -71,7 +72,7 @@ def ended_days(store: BalanceStore) -> list[Day]:
     return [*answered(days_in(HourSpan(None, None)), store.ask).days[:-1]]
 
 
-class _Group(NamedTuple):
+class _DayGroup(NamedTuple):
     """Days of one month that are kept by the same statements: each of these costs the same for one day as for thirty."""
 
     table: str
@@ -122,16 +123,16 @@ def keep_job_days(store: BalanceStore, days: Iterable[Day]) -> None:
         _insert(store, group, _nothing(DAY_SCHEMAS[JOB_DAYS], DAY_COLUMNS, group), "whole")
 
 
-def _groups(table: str, time: str, days: Iterable[tuple[int, int, int]], most: int) -> Iterator[_Group]:
+def _groups(table: str, time: str, days: Iterable[tuple[int, int, int]], most: int) -> Iterator[_DayGroup]:
     """Yield groups of days, given as begin, hours and stamp: with so many hours at most, unless a single day has more."""
-    group: _Group | None = None
+    group: _DayGroup | None = None
     for begin_s, hours, stamp in days:
         fits = group is not None and group.hours + hours <= most and _month(group.begin_s) == _month(begin_s)
         if group is not None and not fits:
             yield group
             group = None
-        before = _Group(table, time, [], [], 0) if group is None else group
-        group = _Group(table, time, [*before.days, begin_s], [*before.stamps, stamp], before.hours + hours)
+        before = _DayGroup(table, time, [], [], 0) if group is None else group
+        group = _DayGroup(table, time, [*before.days, begin_s], [*before.stamps, stamp], before.hours + hours)
     if group is not None:
         yield group
 
@@ -141,11 +142,11 @@ def _month(begin_s: int) -> tuple[int, int]:
     return day.year, day.month
 
 
-def _forget(store: BalanceStore, group: _Group) -> None:
+def _forget(store: BalanceStore, group: _DayGroup) -> None:
     """Drop what is stored of the days with other stamps."""
     sql = _STORED.replace("<table>", group.table).replace("<time>", group.time)
     stamps = dict(zip(group.days, group.stamps, strict=True))
-    stored = store.query(sql, group.bound(group.begin_s, group.end_s)).to_pylist()
+    stored = rows_of(store.query(sql, group.bound(group.begin_s, group.end_s)))
     for begin_s in sorted({row["day_s"] for row in stored if row["stamp"] != stamps[row["day_s"]]}):
         older = [
             Condition(group.time, ">=", begin_s * 1_000),
@@ -155,7 +156,7 @@ def _forget(store: BalanceStore, group: _Group) -> None:
         store.delete(group.table, older)
 
 
-def _insert(store: BalanceStore, group: _Group, rows: pa.Table, part: str) -> None:
+def _insert(store: BalanceStore, group: _DayGroup, rows: pa.Table, part: str) -> None:
     size = rows.num_rows
     if size:
         whole = rows.append_column("version", pa.array([1] * size, pa.uint64()))
@@ -163,7 +164,7 @@ def _insert(store: BalanceStore, group: _Group, rows: pa.Table, part: str) -> No
         store.insert(group.table, conform(group.table, whole), f"{group.table}:{of}:{part}")
 
 
-def _nothing(schema: pa.Schema, columns: tuple[str, ...], group: _Group) -> pa.Table:
+def _nothing(schema: pa.Schema, columns: tuple[str, ...], group: _DayGroup) -> pa.Table:
     """A row of no node or job for each day; the first column is its time."""
     size = len(group.days)
     time, *others = (schema.field(name) for name in columns)

@@ -5,10 +5,8 @@ JSON and CSV have every column and digit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from functools import reduce
 from itertools import repeat
 from typing import Any, Final
 
@@ -16,8 +14,8 @@ from schemas.units import READABLE, Unit, readable
 from streams.cli.output import Grid, money, usd
 from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
-from streams.costs.charging import EXACT
 from streams.costs.currency import RATE_COLUMNS
+from streams.costs.exact import exact_sum
 from streams.costs.periods import next_ms
 from streams.costs.request import CostRequest, Metric, Period
 
@@ -63,12 +61,10 @@ def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> G
 def _total(name: str, rows: list[dict[str, Any]]) -> Any:
     """The exact sum of a column of money, empty for others; in a currency only of rows that have one rate."""
     if name == "cost" and len({row["rate_day"] for row in rows}) == 1 and rows[0]["rate_day"]:
-        return money(_sum(row[name] for row in rows), rows[0]["currency"])
-    return usd(_sum(row[name] for row in rows)) if name.endswith("_usd") else ""
-
-
-def _sum(amounts: Iterable[Decimal | None]) -> Decimal:
-    return reduce(EXACT.add, (each for each in amounts if each is not None), Decimal(0))
+        return money(exact_sum(row[name] for row in rows), rows[0]["currency"])
+    if not name.endswith("_usd"):
+        return ""
+    return usd(exact_sum(row[name] for row in rows if row[name] is not None))
 
 
 def over_time(request: CostRequest, found: CostRows) -> Grid | None:

@@ -22,6 +22,7 @@ from streams.cli.output import Grid, OutputFormat, to_json, write
 from streams.cli.reading import reader_for
 from streams.clock import SystemClock
 from streams.costs.charge_sql import BillCost
+from streams.costs.exact import exact_sum
 from streams.costs.request import currency_of
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
@@ -126,7 +127,6 @@ def _text(found: TeamStatement, form: StatementFormat, shown: ShownCurrency) -> 
 
 
 def _write_table(found: TeamStatement, shown: ShownCurrency, stream: TextIO) -> None:
-    from streams.costs.closing import added
     from streams.costs.statement import DOLLARS, PARTS, gpu_hours
 
     currencies = (DOLLARS,) if shown.rate is None else (DOLLARS, shown)
@@ -161,7 +161,7 @@ def _write_table(found: TeamStatement, shown: ShownCurrency, stream: TextIO) -> 
     jobs = [(row.subject, row.key[2], row.key[3], gpu_hours([row]), row.charge_usd) for row in kept]
     if rest:
         left = f"{how_many(len(rest), 'more job')}: --format csv has all"
-        jobs.append((left, "", "", gpu_hours(rest), added(row.charge_usd for row in rest)))
+        jobs.append((left, "", "", gpu_hours(rest), exact_sum(row.charge_usd for row in rest)))
     charges = in_each([each[-1] for each in jobs])
     lines = [(*each[:-1], *cells) for each, cells in zip(jobs, charges, strict=True)]
     write(Grid(("job", "project", "owner", "gpu_h", "charge_usd", *codes), lines), OutputFormat.table, stream)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from schemas.counting import how_many
 from schemas.escaping import visible
+from streams.costs.exact import exact_sum
 from streams.costs.statement import ADJUSTED, DOLLARS, PARTS, ShownCurrency, TeamStatement, gpu_hours
 from streams.errors import WrongUseError
 
@@ -140,7 +141,7 @@ def _story(found: TeamStatement, shown: ShownCurrency, width: float) -> list[Any
             for each, cent in zip(kept, late, strict=False)
         ]
         if len(adjustments) > len(kept):
-            rest = _sum(late[len(kept) :])
+            rest = exact_sum(late[len(kept) :])
             listed.append(("", f"{len(adjustments) - len(kept)} more", "", shown.said(rest)))
         story.append(
             KeepTogether(
@@ -243,7 +244,7 @@ def _section(
 def _grouped(
     groups: Sequence[tuple[str, int, Decimal, Decimal]], shown: ShownCurrency, most: int, what: str
 ) -> list[tuple[str, ...]]:
-    whole = _sum(each[3] for each in groups)
+    whole = exact_sum(each[3] for each in groups)
     kept = [*groups[:most]]
     if len(groups) > most:
         rest = groups[most:]
@@ -251,8 +252,8 @@ def _grouped(
             (
                 f"{len(rest)} more {what}",
                 sum(each[1] for each in rest),
-                _sum(each[2] for each in rest),
-                _sum(each[3] for each in rest),
+                exact_sum(each[2] for each in rest),
+                exact_sum(each[3] for each in rest),
             )
         )
     cents = shown.cents([each[3] for each in kept])
@@ -272,8 +273,8 @@ def _cut_jobs(
             (
                 f"{how_many(len(rest), 'more job')}",
                 "",
-                _sum(each[2] for each in rest),
-                _sum(each[3] for each in rest),
+                exact_sum(each[2] for each in rest),
+                exact_sum(each[3] for each in rest),
             )
         )
     cents = shown.cents([each[3] for each in kept])
@@ -348,12 +349,6 @@ def _text(text: str, size: float, colour: str, *, is_bold: bool = False, is_head
 def _cell(text: str) -> Any:
     """A cell: long text breaks into lines, and a number stays whole."""
     return text if len(text) < 24 else _text(text, 9, _INK)
-
-
-def _sum(amounts: Any) -> Decimal:
-    from streams.costs.closing import added
-
-    return added(amounts)
 
 
 def _month_name(month: str) -> str:

@@ -18,7 +18,8 @@ from schemas.escaping import visible
 from streams.calendar import PLAIN, month_named
 from streams.costs.charge_lines import IDLE, JOBS, ChargedLine, How, Recipient
 from streams.costs.charge_sql import BillCost
-from streams.costs.charging import EXACT, NANO_PLACES, Charged, JobMetered, Month, Names, Rules, charges
+from streams.costs.charging import NANO_PLACES, Charged, JobMetered, Month, Names, Rules, charges
+from streams.costs.exact import EXACT
 from streams.costs.month_reader import MonthReader, MonthSource, records
 from streams.costs.variance import JobBill, Variance, variance_of
 from streams.errors import WrongUseError

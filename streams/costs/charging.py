@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from streams.costs.charge_lines import (
@@ -22,12 +22,11 @@ from streams.costs.charge_lines import (
     PartSeen,
     Where,
 )
+from streams.costs.exact import EXACT, exact_sum
 from streams.costs.providers import same_provider
 from streams.costs.shares import Rule, share_out
 
 NANO_PLACES: Final = 9
-#: Of a bill's amounts, 33 digits, and of their sum.
-EXACT: Final = Context(prec=80)
 
 Names = tuple[str, ...]
 Pool = tuple[str, str]  # cluster, GPU type
@@ -344,7 +343,4 @@ class _Charging:
 def total(charged: Iterable[Charge], column: str) -> Decimal | None:
     """The exact sum of a column; None if no row has it."""
     amounts = [amount for each in charged if (amount := getattr(each, column)) is not None]
-    found = Decimal(0)
-    for amount in amounts:
-        found = EXACT.add(found, amount)
-    return found if amounts else None
+    return exact_sum(amounts) if amounts else None

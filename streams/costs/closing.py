@@ -22,7 +22,7 @@ from schemas.durations import DAY_S
 from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
 from streams.costs.charge_sql import BillCost
-from streams.costs.charging import EXACT, Charge, Rules, charges
+from streams.costs.charging import Charge, Rules, charges
 from streams.costs.closing_sql import (
     BEFORE,
     BILLS,
@@ -33,6 +33,7 @@ from streams.costs.closing_sql import (
     ledger_digest,
     prices_digest,
 )
+from streams.costs.exact import EXACT, exact_sum
 from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, UnratedLines, records
 from streams.costs.shares import Rule
 from streams.costs.unreconciled import unreconciled_reasons
@@ -144,13 +145,13 @@ class Closing:
 
     def total(self, *, adjustments: bool) -> Decimal:
         """What the month itself is charged, or all adjustments."""
-        return added(row.charge_usd for row in self.rows if (row.of_month != self.month) == adjustments)
+        return exact_sum(row.charge_usd for row in self.rows if (row.of_month != self.month) == adjustments)
 
     @property
     def unreconciled_usd(self) -> Decimal:
         """What is metered of the month, and on no bill."""
         at = AMOUNTS.index("only_metered_usd")
-        return added(row.amounts[at] for row in self.rows if row.of_month == self.month)
+        return exact_sum(row.amounts[at] for row in self.rows if row.of_month == self.month)
 
     @property
     def unreconciled_reasons(self) -> list[str]:
@@ -177,14 +178,6 @@ class ClosedMonth(NamedTuple):
             return msgspec.json.decode(self.manifest, type=Manifest)
         except msgspec.MsgspecError as fault:
             raise WrongUseError(f"the manifest of {self.month} cannot be read: {fault}") from None
-
-
-def added(amounts: Iterable[Decimal]) -> Decimal:
-    """The exact sum."""
-    found = _NONE
-    for each in amounts:
-        found = EXACT.add(found, each)
-    return found
 
 
 def closed_months(store: MonthSource) -> dict[str, ClosedMonth]:
@@ -456,7 +449,7 @@ class _Reasons:
     def reason(self, rows: Sequence[ClosedRow]) -> str:
         """The causes of what a job, or another subject, is charged otherwise; several rows are one job under several names."""
         gpu_milli_ms = sum(row.gpu_milli_ms for row in rows)
-        sums = (added(column) for column in zip(*(row.amounts for row in rows), strict=True))
+        sums = (exact_sum(column) for column in zip(*(row.amounts for row in rows), strict=True))
         of_all = self._causes(gpu_milli_ms, dict(zip(AMOUNTS, sums, strict=True)))
         return ", ".join([*(["late names"] if len(rows) > 1 else []), *of_all]) or "shared anew"
 

@@ -1,7 +1,7 @@
 """Dollars in another currency, with the rate and its day beside them; rows stay in dollars.
 
-A figure of a day has the rate of that day, one of a longer period that of its last day, or of today while it goes on: a rate
-that comes late restates its days alone.
+A figure of a day has the rate of that day, one of a longer period that of its last day, or of today until it has ended: a
+rate that comes late restates its days alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from schemas.currencies import decimals_of
-from streams.costs.charging import EXACT
 from streams.costs.day_parts import Steps
+from streams.costs.exact import EXACT
 from streams.errors import WrongUseError
 
 USD: Final = "USD"
@@ -88,7 +88,7 @@ class DayRates:
 
 
 def rate_day(first: date, last: date, today: date) -> date:
-    """The day whose rate a period has, from its first to its last day: today while it goes on, else the last one.
+    """The day whose rate a period has, from its first to its last day: today until it has ended, then the last one.
 
     Costs, charges and statements of a month have one rate by this.
     """

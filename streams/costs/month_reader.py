@@ -17,8 +17,9 @@ from sinks.answer import QueryResult
 from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
-from streams.costs.charging import EXACT, NANO_PLACES, Month
+from streams.costs.charging import NANO_PLACES, Month
 from streams.costs.day_parts import Made, Steps, answered, days_in, in_parts
+from streams.costs.exact import EXACT
 from streams.costs.kept_days import KeptDays
 from streams.costs.kept_jobs import kept_jobs
 from streams.costs.parts import HourSpan, Parameters

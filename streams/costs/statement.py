@@ -12,19 +12,18 @@ from schemas.currencies import USUAL_DECIMALS, decimals_of
 from streams.calendar import UTC_ZONE
 from streams.costs.allocating import month_span
 from streams.costs.charge_lines import JOBS, SHARED, UNUSED
-from streams.costs.charging import EXACT
 from streams.costs.closing import (
     AMOUNTS,
     ClosedBill,
     ClosedRow,
     ClosingRules,
-    added,
     as_closed_now,
     closed_months,
     closed_rows,
     month_bills_known,
 )
 from streams.costs.currency import USD, ShownRate, add_converted
+from streams.costs.exact import EXACT, exact_sum
 from streams.costs.month_reader import MonthSource, UnratedLines
 from streams.errors import WrongUseError
 
@@ -114,7 +113,7 @@ class TeamStatement(NamedTuple):
     def amount(self, name: str) -> Decimal:
         """The sum of a column of the month itself."""
         at = AMOUNTS.index(name)
-        return added(row.amounts[at] for row in self.own)
+        return exact_sum(row.amounts[at] for row in self.own)
 
     @property
     def adjustments(self) -> list[Adjustment]:
@@ -124,7 +123,7 @@ class TeamStatement(NamedTuple):
             if row.of_month != self.month:
                 sums[row.of_month, row.reason].append(row)
         found = [
-            Adjustment(*key, len({row.key[_JOB] for row in rows}), added(row.charge_usd for row in rows))
+            Adjustment(*key, len({row.key[_JOB] for row in rows}), exact_sum(row.charge_usd for row in rows))
             for key, rows in sums.items()
         ]
         return sorted(found, key=lambda each: (each.of_month, -abs(each.charge_usd), each.reason))
@@ -132,7 +131,7 @@ class TeamStatement(NamedTuple):
     @property
     def total_usd(self) -> Decimal:
         """All that the team is charged: the month, and adjustments."""
-        return added(row.charge_usd for row in self.rows)
+        return exact_sum(row.charge_usd for row in self.rows)
 
     @property
     def projects(self) -> list[StatementGroup]:
@@ -149,7 +148,7 @@ class TeamStatement(NamedTuple):
         for row in self.own:
             sums[row.key[at]].append(row)
         found = [
-            StatementGroup(name, len(rows), gpu_hours(rows), added(row.charge_usd for row in rows))
+            StatementGroup(name, len(rows), gpu_hours(rows), exact_sum(row.charge_usd for row in rows))
             for name, rows in sums.items()
         ]
         return sorted(found, key=lambda each: (-each.charge_usd, each.name))
@@ -159,7 +158,7 @@ class TeamStatement(NamedTuple):
         amounts = {name: amount for name, _ in PARTS if (amount := self.amount(name))}
         cents = shown.cents([*amounts.values(), *(each.charge_usd for each in self.adjustments)])
         made_of, late = dict(zip(amounts, cents, strict=False)), cents[len(amounts) :]
-        return made_of | ({ADJUSTED: added(late)} if late else {}), late
+        return made_of | ({ADJUSTED: exact_sum(late)} if late else {}), late
 
     def records(self, shown: ShownCurrency = DOLLARS) -> list[dict[str, Any]]:
         """All rows by the names of their columns, in order, amounts without zeros at their ends; the charge in a currency beside."""
@@ -187,7 +186,7 @@ class TeamStatement(NamedTuple):
             },
             "total_usd": self.total_usd,
             "month_usd": self.amount("charge_usd"),
-            "adjustments_usd": added(each.charge_usd for each in self.adjustments),
+            "adjustments_usd": exact_sum(each.charge_usd for each in self.adjustments),
             "parts": _short({name: self.amount(name) for name in AMOUNTS}),
             "adjustments": [_short(each._asdict()) for each in self.adjustments],
             "projects": [_short(each._asdict()) for each in self.projects],
@@ -222,9 +221,9 @@ class TeamStatement(NamedTuple):
         parts = rate.amounts([self.amount(name) for name, _ in PARTS])
         found["rate"] = rate.record()
         found["converted"] = {
-            "total": added([month, *late]),
+            "total": exact_sum([month, *late]),
             "month": month,
-            "adjustments": added(late),
+            "adjustments": exact_sum(late),
             "parts": {name.removesuffix("_usd"): part for (name, _), part in zip(PARTS, parts, strict=True)},
         }
 

@@ -9,13 +9,13 @@ from schemas.counting import how_many
 from streams.costs.allocating import month_span
 from streams.costs.closing import (
     ClosedMonth,
-    added,
     closed_months,
     closed_rows,
     month_bills_known,
     rows_digest,
 )
 from streams.costs.closing_sql import bill_digest, ledger_digest
+from streams.costs.exact import exact_sum
 from streams.costs.month_reader import MonthSource
 from streams.errors import WrongUseError
 
@@ -67,7 +67,7 @@ def verified(store: MonthSource, month: str, *, is_signed: bool | None) -> Verif
         faults.append(f"the manifest is of {manifest.month}")
     rows = closed_rows(store, month=month)
     sums = {
-        name: f"{added(row.charge_usd for row in rows if (row.of_month == month) == is_own):f}"
+        name: f"{exact_sum(row.charge_usd for row in rows if (row.of_month == month) == is_own):f}"
         for name, is_own in (("charge_usd", True), ("adjustments_usd", False))
     }
     if len(rows) != manifest.rows or rows_digest(rows) != manifest.rows_sha256:

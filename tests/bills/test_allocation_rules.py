@@ -14,8 +14,9 @@ from sinks.clickhouse import ClickHouseStore
 from streams.bills.allocation_file import load_rules
 from streams.costs.allocating import allocate, due_months, month_span
 from streams.costs.charge_sql import BillCost
-from streams.costs.charging import EXACT, Rules, charges
+from streams.costs.charging import Rules, charges
 from streams.costs.closing import ClosingRules
+from streams.costs.exact import EXACT
 from streams.costs.month_reader import MonthReader
 from streams.costs.month_store import OpenMonthStore
 from streams.errors import WrongUseError

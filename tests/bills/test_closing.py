@@ -19,13 +19,13 @@ from sinks.clickhouse import ClickHouseStore
 from streams.costs.closing import (
     ClosedMonth,
     ClosingRules,
-    added,
     as_closed_now,
     close,
     closed_rows,
     shut_out,
 )
 from streams.costs.closing_key import NO_SECRETS, ClosingKey, closing_key
+from streams.costs.exact import exact_sum
 from streams.costs.month_store import OpenMonthStore
 from streams.costs.shares import Rule
 from streams.costs.statement import TeamStatement, statement_of
@@ -121,13 +121,15 @@ class Books:
 
     def charged(self, of_month: str) -> Decimal:
         """What all closings together charge for a month."""
-        return added(row.charge_usd for row in closed_rows(OpenMonthStore(self.store), of_month=of_month))
+        return exact_sum(row.charge_usd for row in closed_rows(OpenMonthStore(self.store), of_month=of_month))
 
     def live(self, month: str) -> Decimal:
         """What the month is charged by what the store has now."""
         from streams.costs.closing import _charged
 
-        return added(row.charge_usd for row in _charged(OpenMonthStore(self.store), month, RULES)[1].values())
+        return exact_sum(
+            row.charge_usd for row in _charged(OpenMonthStore(self.store), month, RULES)[1].values()
+        )
 
 
 @pytest.fixture

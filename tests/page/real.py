@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
-from sinks.clickhouse import ClickHouseStore
+from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.web.serving import serving
 
 
@@ -32,3 +33,13 @@ def serving_page(store: ClickHouseStore | None, **options: Any) -> Iterator[str]
     finally:
         over.set()
         thread.join(20)
+
+
+@contextmanager
+def serving_data(data_dir: Path, **options: Any) -> Iterator[str]:
+    """Yield the address of a page whose figures are of the store in a directory."""
+    with (
+        closing(ClickHouseStore(Embedded(data_dir=data_dir))) as store,
+        serving_page(store, **options) as url,
+    ):
+        yield url

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,11 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import ROOT, trainfare
 from tests.page.conftest import Open
 from tests.page.keyboard import follow
-from tests.web.serving import serving
+from tests.page.real import serving_data
 
 WEEK = ("--from", "2020-04-16", "--to", "2020-04-22T15:00")
 ALL = ("--from", "2020-04-01", "--to", "2020-04-22T15:00")
@@ -60,26 +57,9 @@ def meter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meter]:
     forecast = json.loads(done.out)["total"]
     risen = max(by["team"], key=lambda row: Decimal(row["change_usd"]))["team"]
     jobs = _costs(data, "--by", "job", "--where", f"team={risen}", "--limit", "3", *WEEK)
-    store = ClickHouseStore(Embedded(data_dir=data))
-    urls: list[str] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with serving(store) as client:
-            urls.append(client.server.url)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield Meter(urls[0], by, m1, month, forecast, risen, [row["job"] for row in jobs])
-    finally:
-        over.set()
-        thread.join(20)
-        store.close()
-        shutil.rmtree(data.parent)
+    with serving_data(data) as found:
+        yield Meter(found, by, m1, month, forecast, risen, [row["job"] for row in jobs])
+    shutil.rmtree(data.parent)
 
 
 def usd(locator: Locator) -> Decimal:

@@ -8,23 +8,18 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Route, expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.page.accessibility import violations
 from tests.page.conftest import Open
 from tests.page.keyboard import follow
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 from tests.page.test_layout import CONTRAST
 from tests.web import sweep
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    store = ClickHouseStore(Embedded(data_dir=sweep.replayed(tmp_path_factory.mktemp("sweep"))))
-    try:
-        with serving_page(store, wall_ms=sweep.AS_OF_MS) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(sweep.replayed(tmp_path_factory.mktemp("sweep")), wall_ms=sweep.AS_OF_MS) as found:
+        yield found
 
 
 def test_which_trials_to_stop_takes_two_clicks(url: str, opened: Open) -> None:

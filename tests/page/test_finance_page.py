@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import trainfare
 from tests.cli.test_finance_answers import HOUR, LOG, T0, event, job, metered
 from tests.page.accessibility import violations
 from tests.page.conftest import Open
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 
 #: Two more days, so that there is a forecast; an hour of personal data costs $1.50 on top.
 _MORE = [
@@ -61,12 +60,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url(said: dict[str, Any]) -> Iterator[str]:
-    store = ClickHouseStore(Embedded(data_dir=Path(said["data"])))
-    try:
-        with serving_page(store, wall_ms=NOW_MS) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(Path(said["data"]), wall_ms=NOW_MS) as found:
+        yield found
 
 
 def shown(usd: object) -> str:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 from tests.web import idle_log
 
 
@@ -35,13 +34,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url(said: dict[str, Any]) -> Iterator[str]:
-    store = ClickHouseStore(Embedded(data_dir=Path(said["data"])))
     now_ms = idle_log.T0_MS + idle_log.END_HOUR * idle_log.HOUR_MS
-    try:
-        with serving_page(store, wall_ms=now_ms) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(Path(said["data"]), wall_ms=now_ms) as found:
+        yield found
 
 
 def shown(usd: object) -> str:

@@ -15,7 +15,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import trainfare
 from tests.notify.notices import CHEAPER, a_receipt, keep
 from tests.page.conftest import Open
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 from tests.page.test_idle_real import shown
 from tests.page.test_layout import CONTRAST
 from tests.web import estimate_log
@@ -48,12 +48,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def url(said: dict[str, Any]) -> Iterator[str]:
-    store = ClickHouseStore(Embedded(data_dir=Path(said["data"])))
-    try:
-        with serving_page(store, wall_ms=estimate_log.T0_MS + 86_400_000) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(Path(said["data"]), wall_ms=estimate_log.T0_MS + 86_400_000) as found:
+        yield found
 
 
 @pytest.mark.parametrize("width", [360, 1440])

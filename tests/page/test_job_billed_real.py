@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.bills.bill import written
 from tests.bills.test_variance import events, usage
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 from tests.page.test_layout import CONTRAST
 
 
@@ -25,12 +24,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert trainfare("replay", events(root / "events.jsonl", "3", 2), "--data", data).code == 0
     lines = [usage("54", "60"), usage("-4", ChargeCategory="Credit")]
     assert trainfare("bills", "load", written(root / "may.csv", *lines), "--data", data).code == 0
-    store = ClickHouseStore(Embedded(data_dir=data))
-    try:
-        with serving_page(store) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(data) as found:
+        yield found
 
 
 @pytest.mark.parametrize("width", [360, 1440])

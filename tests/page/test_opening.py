@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Route, expect
 
-from sinks.clickhouse import ClickHouseStore, Embedded
-from tests.cli.command import trainfare
 from tests.page.conftest import Open
-from tests.page.real import serving_page
+from tests.page.real import serving_data
 from tests.web import log
 
 _SENT = """() => performance.getEntriesByType("resource").map((each) => [new URL(each.name).pathname, each.transferSize])"""
@@ -24,15 +21,8 @@ _NEVER = """const real = setTimeout; globalThis.setTimeout = (work, ms, ...more)
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A small replay, served in a thread of its own."""
-    root: Path = tmp_path_factory.mktemp("opening")
-    done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
-    assert done.code == 0, done.err
-    store = ClickHouseStore(Embedded(data_dir=root / "meter"))
-    try:
-        with serving_page(store, wall_ms=log.AS_OF_MS) as found:
-            yield found
-    finally:
-        store.close()
+    with serving_data(log.replayed(tmp_path_factory.mktemp("opening")), wall_ms=log.AS_OF_MS) as found:
+        yield found
 
 
 def test_the_chart_of_costs_comes_before_the_live_figures(url: str, opened: Open) -> None:

@@ -20,7 +20,6 @@ from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.keys import OutgoingRecord
 from streams.worker.storing.control_rows import control_table
-from tests.cli.command import trainfare
 from tests.page.conftest import Open
 from tests.page.real import serving_page
 from tests.sinks.rows import instant, rows
@@ -50,9 +49,7 @@ class StoredLog:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A small replay with an alert, served in a thread of its own."""
     root = tmp_path_factory.mktemp("page")
-    done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
-    assert done.code == 0, done.err
-    store = _open(root / "meter")
+    store = _open(log.replayed(root))
     try:
         with serving_page(store, controls=StoredLog(store), wall_ms=log.AS_OF_MS) as found:
             yield found

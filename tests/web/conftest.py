@@ -9,17 +9,13 @@ from pathlib import Path
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from tests.cli.command import trainfare
 from tests.web import live, log
 
 
 @pytest.fixture(scope="session")
 def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that nobody has open; copy it."""
-    root = tmp_path_factory.mktemp("replayed")
-    done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
-    assert done.code == 0, done.err
-    return root / "meter"
+    return log.replayed(tmp_path_factory.mktemp("replayed"))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cli.command import trainfare
+
 T0_MS = 1_772_366_400_000  # 2026-03-01 12:00:00 UTC
 ODD_ID = "ö/1 %2F?#é{{7*7}}"
 """A job id that a path must quote."""
@@ -44,3 +46,10 @@ COST_A = "0.833333333"  # 150 s x 8 GPUs at $2.50: rows of 0.166666667 and twice
 def write(path: Path) -> Path:
     path.write_text("".join(LINES))
     return path
+
+
+def replayed(root: Path) -> Path:
+    """A new directory with what the log comes to."""
+    done = trainfare("replay", write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
+    assert done.code == 0, done.err
+    return root / "meter"

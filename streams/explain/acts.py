@@ -55,7 +55,7 @@ def covers(control: Mapping[str, Any], at_ms: int) -> bool:
 
 
 def covers_until_ms(control: Mapping[str, Any], at_ms: int) -> float:
-    """Until when a control that covers an instant goes on to do so, ms since 1970; infinite: for ever."""
+    """The end of the time, with an instant in it, that a control covers, in ms since 1970; infinite: it has none."""
     ends_ms = [_end(control)]
     if control["recurring"]:
         ends_ms += [end_ms for _, end_ms in _recurrence(control["recurring"]).spans(at_ms, at_ms)]

@@ -184,7 +184,7 @@ def test_what_was_sent_before_its_silence_says_since_when_and_by_whom_it_is_sile
            "http_status": 200, "time_ms": MINUTE_MS}  # fmt: skip
     said = (
         "silenced since 1970-01-01 00:02:00 UTC by ada until 1970-01-01 01:00:00 UTC, silence/night: "
-        "it had been sent before, and whoever has it gets its end, too"
+        "it had been sent before that, and its receivers are notified of the end as well"
     )
     over = {"silenced": True, "resolved_ms": 3 * MINUTE_MS, "changed_ms": 3 * MINUTE_MS}
     for status, more in (("firing", {}), ("resolved", over)):
@@ -204,7 +204,8 @@ def test_what_was_sent_before_its_silence_says_since_when_and_by_whom_it_is_sile
     (both,) = fates([{**PAGE, "silenced": True}], again, [], {"al_1": {"team": "vision"}}, 4 * MINUTE_MS)
     assert both.message == "delivered; silenced"
     assert (
-        both.because == "a silence covered it: it had been sent before, and whoever has it gets its end, too"
+        both.because
+        == "a silence covered it: it had been sent before that, and its receivers are notified of the end as well"
     )
 
 

@@ -1,4 +1,4 @@
-"""Why an alert is over though what it is about goes on: a planned or acknowledged rate explains it, or its rule was switched off.
+"""Why an alert ended though its condition still holds: a planned or acknowledged rate explains it, or its rule was switched off.
 
 The judge that ends an alert says so in the sentence of its row, so that messages and the store have the same.
 """

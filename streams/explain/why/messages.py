@@ -39,7 +39,7 @@ _WORDS: Final = {
 _TAKEN: Final = ("delivered", "repeated")
 #: After these the message may still be sent.
 _BEFORE_SENDING: Final = ("usual", "waiting")
-_SENT_BEFORE: Final = ": it had been sent before, and whoever has it gets its end, too"
+_SENT_BEFORE: Final = ": it had been sent before that, and its receivers are notified of the end as well"
 _UNTOUCHED: Final = "a worker sends it within a minute: it waits for others of its cause, and of its group; a replay sends nothing"
 
 

@@ -43,9 +43,8 @@ class Account:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[EntryClass, str]] = Counter()
-        self.examples: dict[
-            str, list[str]
-        ] = {}  #: the first ones that differ of each reason that is not understood
+        #: The first ones that differ, of each reason that is not understood.
+        self.examples: dict[str, list[str]] = {}
 
     def metered(self, count: int = 1) -> None:
         """Count entries that are metered: their events are published, now or at an earlier poll."""

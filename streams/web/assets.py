@@ -34,7 +34,7 @@ _COMPRESSED_FROM_BYTES: Final = 512
 #: The script that is made of the rules.
 RULES_FILE: Final = "rules.js"
 INDEX_FILE: Final = "index.html"
-#: Where the links to modules stand in it.
+#: Where the links to modules stand in a document.
 _MODULES: Final = b"<!-- modules -->"
 #: What a script imports before it runs: `import ... from "./NAME"`, over several lines, too.
 _IMPORTED: Final = re.compile(r"""^import\s[^"';]*["'](\.[^"']+)["']""", re.MULTILINE)
@@ -96,13 +96,11 @@ def load(folder: Traversable | None = None) -> Assets:
         RULES_FILE: _asset(RULES_FILE, rules_js()),
     }
     scripts = {path: each.body.decode() for path, each in found.items() if path.endswith(".js")}
-    found[INDEX_FILE] = _asset(
-        INDEX_FILE, found[INDEX_FILE].body.replace(_MODULES, module_links(scripts).encode())
-    )
+    links = module_links(scripts).encode()
     version = hashlib.sha256("".join(found[path].tag for path in sorted(found)).encode()).hexdigest()[:16]
     for path in [path for path in found if path.endswith(".html")]:
-        body = found[path].body.replace(b'="static/', b'="static/v/' + version.encode() + b"/")
-        found[path] = _asset(path, body)
+        body = found[path].body.replace(_MODULES, links)
+        found[path] = _asset(path, body.replace(b'="static/', b'="static/v/' + version.encode() + b"/"))
     assets = Assets(found)
     assets.version = version
     return assets

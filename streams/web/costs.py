@@ -6,7 +6,7 @@ A query of costs has the limits and the cancelling of users' SQL, and neither it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -47,9 +47,15 @@ _THREADS = Threads("costs", 2)
 
 
 async def costs(
-    request: web.Request, service: QueryService, client: Client, now_ms: int, calendar: Calendar
+    request: web.Request,
+    service: QueryService,
+    client: Client,
+    now_ms: Callable[[], Awaitable[int]],
+    calendar: Calendar,
 ) -> dict[str, Any]:
     """The rows asked for, and the drivers of the change if they are asked for.
+
+    `now_ms` reads the store, and only rates of a currency need it.
 
     Raises:
         ApiError: A parameter is wrong, or the query failed.
@@ -57,7 +63,8 @@ async def costs(
     try:
         given = {name: request.query.getall(name) for name in request.query}
         asked = request_of(given, usual=calendar_asked(given.pop("fiscal", []), calendar))
-        found = await made(service, client, cost_steps(asked, now_ms))
+        steps = cost_steps(asked, await now_ms()) if asked.currency else cost_steps(asked)
+        found = await made(service, client, steps)
         body: dict[str, Any] = {
             **_echo(asked),
             "rows": found.rows,

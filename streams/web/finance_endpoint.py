@@ -54,8 +54,8 @@ class FinanceEndpoint:
     async def costs(self, request: web.Request) -> web.Response:
         """A metric by levels and periods."""
         parts = self._parts
-        now_ms = await parts.figures.now_ms()
-        return json_answer(await costs(request, parts.queries, client_of(request), now_ms, parts.calendar))
+        client = client_of(request)
+        return json_answer(await costs(request, parts.queries, client, parts.figures.now_ms, parts.calendar))
 
     async def span(self, request: web.Request) -> web.Response:
         """From when to when there are costs."""

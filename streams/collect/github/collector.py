@@ -95,9 +95,8 @@ class GithubCollector(PolledByOptions):
             looked_ms = now_ms
         jobs = JobEvents(self._gpus)
         for repository in self._options.repositories:
-            seen = set[
-                int
-            ]()  # a run that is created meanwhile moves others to the next page, which has them again
+            # A run that is created meanwhile moves others to the next page, which has them again.
+            seen: set[int] = set()
             for run in self._runs(repository, begin_ms, end_ms, jobs.account):
                 if run.id in seen:
                     continue

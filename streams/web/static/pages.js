@@ -1,6 +1,6 @@
 // The pages beside the board and the job, in the order of the navigation. Each is loaded when it is first asked for.
 //
-// A page is a module with `class Page`, made once with {meter, acts, host}:
+// A page is a module with `class Page`, made once with {meter, acts, clock, host}:
 //   open(state, rest)  the address names the page: URLSearchParams of its state, and what follows its name; may return a
 //                      promise that is kept once the page shows what it was asked for
 //   close()            the address names another page

@@ -168,10 +168,11 @@ export class Page {
     );
     if (view.compare) asked.push(whole.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
-    if (!signal.aborted) tiles.wait(false);
-    if (!signal.aborted) for (const each of this.late) each.classList.remove("dimmed");
+    if (signal.aborted) return;
+    tiles.wait(false);
+    for (const each of this.late) each.classList.remove("dimmed");
     const failed = answers.find((each) => each.status === "rejected");
-    if (failed && !signal.aborted) this.fail(failed.reason);
+    if (failed) this.fail(failed.reason);
   }
 
   /** Where there are too many names to explain, that is said in place of the explanation. */

@@ -75,11 +75,20 @@ function summed(rows) {
 /** Whether the cells that are asked for beside the rows are those of each name: not where they may be too many for one answer. */
 const hasNames = (level) => level !== "component" && !MANY_LEVELS.has(level);
 
-/** A row of each name of a level, the sum of its rows. */
+/** A row of each name of a level, or of each period: the sum of its rows. */
 function summedBy(rows, level) {
+  return [...grouped(rows, level)].map(([name, each]) => ({ ...summed(each), [level]: name }));
+}
+
+/** The rows by what a column of them has. */
+function grouped(rows, column) {
   const of = new Map();
-  for (const row of rows) of.set(row[level], [...(of.get(row[level]) ?? []), row]);
-  return [...of].map(([name, each]) => ({ ...summed(each), [level]: name }));
+  for (const row of rows) {
+    const known = of.get(row[column]);
+    if (known) known.push(row);
+    else of.set(row[column], [row]);
+  }
+  return of;
 }
 
 /** What a row says of one name: dollars (text and nano), of the component if one is chosen, and what it is divided by. */
@@ -138,9 +147,7 @@ export async function askCells(view, level, names, rowCount, known, signal) {
   const of = new Map();
   const isWhole = level !== "component" && rowCount * periods.length < ROWS_MAX;
   const { rows } = await (isWhole === hasNames(level) ? known : ask(view, signal, isWhole ? { by: level, ...per } : per));
-  const byPeriod = new Map();
-  for (const row of rows) byPeriod.set(row.period_start, [...(byPeriod.get(row.period_start) ?? []), row]);
-  const all = lined([...byPeriod].map(([start, each]) => ({ ...summed(each), period_start: start })), (row) => entryOf(view, row, null));
+  const all = lined(summedBy(rows, "period_start"), (row) => entryOf(view, row, null));
   if (level === "component") {
     for (const name of names) of.set(name, lined(rows, (row) => componentOf(view, row, name)));
   } else if (isWhole) {

@@ -1,4 +1,4 @@
-"""Writes results to a file, block by block: JSON or an Arrow stream, of limited size.
+"""Writes results to a file, block by block: JSON, an Arrow stream or MessagePack, of limited size.
 
 A result that is too large is an error.
 """
@@ -6,7 +6,7 @@ A result that is too large is an error.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final
 
-from sinks.query.arrow import Encoder
+from sinks.query import arrow, msgpack
 from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.refusal import FailedQueryError
 from sinks.query.values import plain, to_json
@@ -31,10 +31,11 @@ def write(
         FailedQueryError: It exceeds the limits.
     """
     counted = _Counted(blocks, limits)
-    if form == "arrow":
-        _arrow(names, types, counted, out, limits)
-    else:
+    if form == "json":
         _json(names, types, counted, out, limits)
+    else:
+        encoder = arrow.Encoder if form == "arrow" else msgpack.Encoder
+        _typed(encoder(names, types), counted, out, limits)
     return counted.rows
 
 
@@ -56,18 +57,14 @@ class _Counted:
             yield block
 
 
-def _arrow(
-    names: Sequence[str], types: Sequence[str], blocks: Iterable[Block], out: BinaryIO, limits: QueryLimits
+def _typed(
+    encoder: arrow.Encoder | msgpack.Encoder, blocks: Iterable[Block], out: BinaryIO, limits: QueryLimits
 ) -> None:
-    encoder = Encoder(names, types)
     size = 0
     for block in blocks:
         size += encoder.add(block)
         _check(size, limits)
-    if names:
-        encoder.write(out)
-    else:
-        Encoder((), ()).write(out)
+    encoder.write(out)
     _check(out.tell(), limits)
 
 

@@ -6,29 +6,31 @@ Each column has its ClickHouse type, and values without an Arrow type are sent a
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Sequence
 from typing import Any, BinaryIO, Final
-from uuid import UUID
 
-import orjson
 import pyarrow as pa
 
 from sinks.answer import QueryResult
-from sinks.query.values import plain
+from sinks.query.cells import (
+    ARROW_TYPE,
+    DECIMAL,
+    WIDE,
+    Converter,
+    bare,
+    converted,
+    from_text,
+    to_text,
+    zone_of,
+)
 
 logger = logging.getLogger(__name__)
 
-MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
+MEDIA_TYPE: Final = ARROW_TYPE
 _TYPE_KEY: Final = b"clickhouse_type"
 _FORM_KEY: Final = b"form"
 _AS_JSON: Final = b"json"
 _AS_DIGITS: Final = b"digits"
-_WRAPPED: Final = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
-_DECIMAL: Final = re.compile(r"^Decimal\((\d+), (\d+)\)$")
-_ZONE: Final = re.compile(r"'([^']+)'")
-_WIDE: Final = frozenset({"Int128", "Int256", "UInt128", "UInt256"})
 _PLAIN: Final[dict[str, pa.DataType]] = {
     **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
     **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
@@ -106,14 +108,14 @@ def _unified(kind: str, kept: list[tuple[pa.Array, bytes]]) -> tuple[list[pa.Arr
 
 
 def _as_json(column: Sequence[object]) -> pa.Array:
-    return pa.array([None if value is None else to_text(value) for value in column], pa.string())
+    return pa.array(converted(column, to_text), pa.string())
 
 
 def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
-    bare = _bare(kind)
-    if bare in _WIDE:
+    name = bare(kind)
+    if name in WIDE:
         return pa.array([None if value is None else str(value) for value in column], pa.string()), _AS_DIGITS
-    target = pa.binary() if any(isinstance(value, bytes) for value in column) else _arrow_type(bare)
+    target = pa.binary() if any(isinstance(value, bytes) for value in column) else _arrow_type(name)
     if target is not None:
         try:
             return pa.array(column, target), b""
@@ -122,49 +124,23 @@ def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
     return _as_json(column), _AS_JSON
 
 
-def to_text(value: object) -> str:
-    """A nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
-    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
-    return orjson.dumps(value, default=plain, option=options).decode()
-
-
-def _bare(kind: str) -> str:
-    while wrapped := _WRAPPED.match(kind):
-        kind = wrapped.group(1)
-    return kind
-
-
 def _arrow_type(kind: str) -> pa.DataType | None:
     if kind in _PLAIN:
         return _PLAIN[kind]
     if kind.startswith("Enum"):
         return pa.string()
     if kind.startswith("DateTime"):
-        zone = _ZONE.search(kind)
-        return pa.timestamp("us", zone.group(1) if zone else "UTC")
-    if decimal := _DECIMAL.match(kind):
+        return pa.timestamp("us", zone_of(kind))
+    if decimal := DECIMAL.match(kind):
         digits, places = int(decimal.group(1)), int(decimal.group(2))
         return pa.decimal128(digits, places) if digits <= 38 else pa.decimal256(digits, places)
     return None
 
 
 def _values(kind: str, form: bytes, values: list[Any]) -> Sequence[object]:
-    convert: Callable[[Any], object] | None = None
+    convert: Converter | None = None
     if form == _AS_JSON:
-        # Nested types are those of JSON, except tuples.
-        convert = _FROM_JSON.get(_bare(kind), _tuple if kind.startswith("Tuple(") else orjson.loads)
+        convert = from_text(kind)
     elif form == _AS_DIGITS:
         convert = int
-    return values if convert is None else [None if value is None else convert(value) for value in values]
-
-
-_FROM_JSON: Final[dict[str, Callable[[str], object]]] = {
-    "UUID": lambda text: UUID(orjson.loads(text)),
-    "IPv4": lambda text: IPv4Address(orjson.loads(text)),
-    "IPv6": lambda text: IPv6Address(orjson.loads(text)),
-}
-
-
-def _tuple(text: str) -> object:
-    value = orjson.loads(text)
-    return tuple(value) if isinstance(value, list) else value
+    return converted(values, convert)

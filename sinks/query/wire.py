@@ -8,7 +8,7 @@ import msgspec
 
 from sinks.query.limits import QueryLimits
 
-Form = Literal["json", "arrow"]
+Form = Literal["json", "arrow", "msgpack"]
 Parameter = str | int | float | bool | list[str | int | float | bool]
 Outcome = Literal["answered", "refused", "failed", "off"]
 

@@ -26,6 +26,8 @@ def main() -> None:
         _print_help()
         return
     leave_out(PANDAS)
+    # No plugin of Pydantic is used; to find one it reads what each installed package says about itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     collect_less_often()
     if sys.argv[1:2] == ["sql"] and not {"-h", "--help"} & set(sys.argv):
         from sinks.query.process import spawn

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 import typer
 
-from schemas.release import UNKNOWN, release
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 from streams.cli.patience import still_at_work
 
@@ -306,6 +305,8 @@ def _loaded(command: str) -> Callable[..., None]:
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from schemas.release import UNKNOWN, release  # reads what is installed
+
         number = release()
         reason = " (run from a checkout that is not installed)" if number == UNKNOWN else ""
         sys.stdout.write(f"trainfare {number}{reason}\n")

@@ -18,16 +18,11 @@ from typing import Annotated, Any, TextIO
 
 import orjson
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from schemas.counting import how_many
 from schemas.currencies import USUAL_DECIMALS, decimals_of
 from schemas.escaping import visible, visible_json
 
-_PARTS = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
 #: Figures for people are rounded half up; sums of a store have up to 76 digits.
@@ -39,11 +34,6 @@ _FINE = 4
 _SMALL_USD = Decimal("0.1")
 _LARGE_USD = 100
 _NOTHING_USD = _LEAST_USD / 2
-#: A word of a table is not broken up to this many characters; the space between columns.
-_UNBROKEN = 48
-_GAP = 2
-#: A sentence with less room beside the names is left to the terminal to wrap.
-_ROOM = 24
 #: Separators of spreadsheets, whatever the country.
 _QUOTED = frozenset('",;')
 
@@ -219,7 +209,10 @@ def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
     else:
         shown = Grid(grid.columns, even(grid.columns, grid.rows))
         if out.isatty():
-            _rich(shown, out)
+            from streams.cli.terminal_table import draw  # loads Rich, which only a terminal needs
+
+            cells = [[visible(plain(cell)) for cell in row] for row in shown.rows]
+            draw([visible(name) for name in shown.columns], cells, _numeric(shown), out)
         else:
             out.write(_aligned(shown))
 
@@ -281,78 +274,6 @@ def _is_number(cell: object) -> bool:
     if isinstance(cell, str):
         return cell.replace(",", "").replace(".", "").lstrip("-").isdecimal() or not cell
     return isinstance(cell, (int, float, Decimal)) or cell is None
-
-
-def _rich(grid: Grid, out: TextIO) -> None:
-    console = Console(file=out)
-    cells = [[visible(plain(cell)) for cell in row] for row in grid.rows]
-    heads = [visible(name) for name in grid.columns]
-    widths = _widths(heads, cells, console.width)
-    if widths is None:
-        _sideways(heads, cells, console)
-        return
-    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(heads))
-    for name, right, width in zip(heads, _numeric(grid), widths, strict=True):
-        table.add_column(
-            Text(_folded(name, width)), justify="right" if right else "left", overflow="fold", width=width
-        )
-    for row in cells:
-        table.add_row(*map(Text, row))  # Text: brackets in data are no markup
-    console.print(table)
-
-
-def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | None:
-    """The columns' widths; None: without breaking numbers or ids the table is too wide.
-
-    Where needed, names of columns are broken at `_`, then texts between words, the widest column first.
-    """
-    columns = list(zip(heads, *cells, strict=True))
-    widths = [max(map(cell_len, column)) for column in columns]
-    least = [
-        max(
-            *(min(cell_len(part), _UNBROKEN) for part in head.replace("_", "_ ").split(" ")),
-            *(min(cell_len(word), _UNBROKEN) for text in texts for word in text.split(" ")),
-            1,
-        )
-        for head, *texts in columns
-    ]
-    room = most - _GAP * (len(columns) - 1)
-    if sum(map(min, widths, least)) > room:
-        return None
-    unbroken = [max(low, *map(cell_len, texts), 0) for low, (_, *texts) in zip(least, columns, strict=True)]
-    for floor in (unbroken, least):
-        while sum(widths) > room and (wider := [at for at, width in enumerate(widths) if width > floor[at]]):
-            widths[max(wider, key=lambda at: (widths[at], at))] -= 1
-    return widths
-
-
-def _folded(name: str, width: int) -> str:
-    """Break the name of a column behind `_` and at spaces where it is too wide."""
-    lines = [""]
-    for part in _PARTS.findall(name):
-        if cell_len((lines[-1] + part).rstrip()) > width and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _sideways(heads: list[str], cells: list[list[str]], console: Console) -> None:
-    """Write a row of a wide table as a block of lines: name and value; sentences go on below their begin, ids are left whole."""
-    width = max(map(cell_len, heads))
-    room = console.width - width - _GAP
-    for place, row in enumerate(cells):
-        if place:
-            console.out("")
-        for head, cell in zip(heads, row, strict=True):
-            if cell:
-                is_text = room >= _ROOM and all(cell_len(word) <= room for word in cell.split(" "))
-                lines = [str(line).rstrip() for line in Text(cell).wrap(console, room)] if is_text else [cell]
-                console.out(
-                    head.ljust(width),
-                    "\n".ljust(width + _GAP + 1).join(lines),
-                    sep=" " * _GAP,
-                    highlight=False,
-                )
 
 
 def _aligned(grid: Grid) -> str:

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import msgspec
 import orjson
-import pyarrow as pa
 import urllib3
 from pydantic import SecretStr
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
@@ -23,7 +22,8 @@ from sinks.answer import QueryResult
 from sinks.bounded_http import BoundedPool
 from sinks.directory_lock import holder_of
 from sinks.errors import QueryRefused, QueryTimedOut, StoreInUse, query_failed
-from sinks.query import arrow
+from sinks.query import msgpack
+from sinks.query.cells import ARROW_TYPE
 from streams.errors import TrainfareError, WrongUseError, why_no_answer
 from streams.web import endpoint, local_token
 
@@ -101,11 +101,11 @@ class RemoteReader:
             TrainfareError: The worker does not answer, or is none.
         """
         body = orjson.dumps({"sql": sql, "parameters": parameters})
-        headers = {"Content-Type": "application/json", "Accept": arrow.MEDIA_TYPE}
+        headers = {"Content-Type": "application/json", "Accept": f"{msgpack.MEDIA_TYPE}, {ARROW_TYPE}"}
         data = self._answer("POST", "/api/v1/query", headers, body)
         try:
-            return arrow.decode(data)
-        except pa.ArrowException as fault:
+            return msgpack.decode(data) if data.startswith(msgpack.BEGIN) else _from_arrow(data)
+        except ValueError as fault:
             raise self._stranger() from fault
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
@@ -473,6 +473,13 @@ class RemoteReader:
         return TrainfareError(
             f"{self._url} does not answer as this version of trainfare does; is it another one?"
         )
+
+
+def _from_arrow(data: bytes) -> QueryResult:
+    """What a worker of an earlier version answers."""
+    from sinks.query import arrow
+
+    return arrow.decode(data)
 
 
 def _fault(url: str, status: int, data: bytes) -> Exception:

@@ -1,4 +1,4 @@
-"""POST /api/v1/query: one read-only statement, answered as JSON or as an Arrow stream."""
+"""POST /api/v1/query: one read-only statement, answered as JSON, as an Arrow stream or as MessagePack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from sinks.query.arrow import MEDIA_TYPE
+from sinks.query import arrow, msgpack
 from sinks.query.limits import TEXT_MAX_BYTES
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
@@ -20,6 +20,12 @@ from streams.web.received_body import received_body
 from streams.web.request_body import decoded
 
 _JSON_TYPE: Final = "application/json"
+#: The form of an answer, by what the header `Accept` names: the first one that it has.
+_TYPES: Final[dict[Form, str]] = {
+    "msgpack": msgpack.MEDIA_TYPE,
+    "arrow": arrow.MEDIA_TYPE,
+    "json": _JSON_TYPE,
+}
 #: Time limit of sending a result, whatever its size.
 SEND_WITHIN_S: Final = 60.0
 _PIECE_BYTES: Final = 2**18
@@ -49,10 +55,10 @@ async def query(request: web.Request, service: QueryService, client: Client) -> 
         request, _BODY_MAX_BYTES, service.bodies, client.token, lambda: int(loop.time() * 1_000)
     ) as received:
         body = _parsed(received.data)
-    as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
-    form: Form = "arrow" if as_arrow else "json"
+    accepted = request.headers.get("Accept", "")
+    form: Form = next((form for form, name in _TYPES.items() if name in accepted), "json")
     async with service.answered(body.sql, body.parameters, form, client) as answer:
-        response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
+        response = web.StreamResponse(headers={"Content-Type": _TYPES[form]})
         response.content_length = answer.size_bytes
         for name, value in ((ROWS_READ, answer.rows_read), (BYTES_READ, answer.bytes_read)):
             if value is not None:

@@ -189,7 +189,7 @@ class QueryService:
         return [workload.pool for workload in every if workload.pool is not None]
 
     def _workload_of(self, client: Client, form: Form) -> _Workload:
-        is_command = client.token == LOCAL_NAME and form == "arrow"
+        is_command = client.token == LOCAL_NAME and form != "json"
         return self._commands if is_command else self._users
 
     def _pool_of(self, workload: _Workload) -> QueryPool:

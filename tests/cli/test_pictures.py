@@ -8,8 +8,8 @@ import pytest
 
 from schemas.units import readable
 from streams.cli.costs_shown import over_time, shown
-from streams.cli.output import _folded
 from streams.cli.pictures import bar, sparkline
+from streams.cli.terminal_table import _folded
 from streams.costs.answer import CostRows
 from streams.costs.request import CostRequest, request_of
 

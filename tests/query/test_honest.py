@@ -11,6 +11,7 @@ import pytest
 from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from sinks.query import Answered, QueryLimits, QueryProcess, arrow
+from sinks.query.cells import to_text
 from sinks.target import query_source
 from tests.query.honest import Query, all_queries
 
@@ -39,7 +40,7 @@ def decoded(answer: Answered) -> QueryResult:
 def rows(answer: QueryResult) -> list[str]:
     """In one order: that of equal keys is nobody's."""
     kept = [at for at, name in enumerate(answer.names) if name not in _ANY]
-    return sorted(arrow.to_text(_rounded([row[at] for at in kept])) for row in answer.rows())
+    return sorted(to_text(_rounded([row[at] for at in kept])) for row in answer.rows())
 
 
 def _rounded(value: Any) -> Any:

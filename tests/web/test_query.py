@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from decimal import Decimal
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pytest
 
 from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
-from sinks.query import arrow
+from sinks.query import arrow, msgpack
 from streams.cli.output import Grid, OutputFormat, to_json, write
+from streams.cli.remote import RemoteReader
 from streams.config.settings import QuerySettings
 from tests.web.log import COST_A
 from tests.web.serving import LOCAL_TOKEN, Client, served
@@ -26,13 +28,17 @@ COST_OF_A = {
 }
 
 
-def through_arrow(answer: QueryResult, block_rows: int = 1) -> QueryResult:
-    encoder = arrow.Encoder(answer.names, answer.types)
+FORMS = pytest.mark.parametrize("form", [arrow, msgpack], ids=["arrow", "msgpack"])
+
+
+def through(form: ModuleType, answer: QueryResult, block_rows: int = 1) -> QueryResult:
+    encoder = form.Encoder(answer.names, answer.types)
     for begin in range(0, len(answer.columns[0]) if answer.columns else 0, block_rows):
         encoder.add([column[begin : begin + block_rows] for column in answer.columns])
     out = io.BytesIO()
     encoder.write(out)
-    return arrow.decode(out.getvalue())
+    found: QueryResult = form.decode(out.getvalue())
+    return found
 
 
 def asked(store: ClickHouseStore, body: object, status: int = 200, **options: Any) -> Any:
@@ -192,11 +198,12 @@ SELECT toDecimal64('0.500000000', 9) AS money, toDecimal256('12.5', 3) AS wide_m
 """
 
 
-def test_every_type_comes_through_arrow_as_it_was(
-    store: ClickHouseStore, capsys: pytest.CaptureFixture[str]
+@FORMS
+def test_every_type_comes_through_as_it_was(
+    form: ModuleType, store: ClickHouseStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = store.ask(TYPES)
-    again = through_arrow(answer)
+    again = through(form, answer)
     assert (again.names, again.types) == (answer.names, answer.types)
     for name, before, after in zip(answer.names, answer.columns, again.columns, strict=True):
         if name == "none":
@@ -213,8 +220,8 @@ def test_every_type_comes_through_arrow_as_it_was(
             if name not in ("costs", "instants", "wide", "wide_money")
         ]
         rows = [[row[at] for at in kept] for row in each.rows()]
-        for form in (OutputFormat.csv, OutputFormat.table):
-            write(Grid(tuple(each.names[at] for at in kept), rows), form)
+        for shown in (OutputFormat.csv, OutputFormat.table):
+            write(Grid(tuple(each.names[at] for at in kept), rows), shown)
         at_json = [at for at, name in enumerate(each.names) if name != "wide"]
         print(to_json([[row[at] for at in at_json] for row in each.rows()]))  # noqa: T201  # both are captured and compared
         printed.append(capsys.readouterr().out)
@@ -224,22 +231,38 @@ def test_every_type_comes_through_arrow_as_it_was(
     assert isinstance(next(iter(money)), Decimal)
 
 
-def test_no_rows_and_no_columns_come_through_arrow(store: ClickHouseStore) -> None:
+@FORMS
+def test_no_rows_and_no_columns_come_through(form: ModuleType, store: ClickHouseStore) -> None:
     nothing = store.ask("SELECT job_id, cost_usd FROM job_costs WHERE job_id = 'nobody'")
-    again = through_arrow(nothing)
+    again = through(form, nothing)
     assert (again.names, list(again.rows())) == (("job_id", "cost_usd"), [])
-    assert through_arrow(QueryResult((), (), ())).names == ()
-    with pytest.raises(pa.ArrowException):
-        arrow.decode(b"no stream")
+    assert through(form, QueryResult((), (), ())).names == ()
+    with pytest.raises((pa.ArrowException, ValueError)):
+        form.decode(b"no stream")
 
 
-def test_arrow_where_it_is_asked_for(store: ClickHouseStore) -> None:
+@FORMS
+def test_a_typed_form_where_it_is_asked_for(form: ModuleType, store: ClickHouseStore) -> None:
     async def work(client: Client) -> None:
-        headers = BEARER | {"Accept": arrow.MEDIA_TYPE}
+        headers = BEARER | {"Accept": form.MEDIA_TYPE}
         async with client.session.post(
             f"{client.server.url}/api/v1/query", json=COST_OF_A, headers=headers
         ) as answer:
-            assert answer.content_type == arrow.MEDIA_TYPE
-            assert list(arrow.decode(await answer.read()).rows()) == [("a", Decimal(COST_A))]
+            assert answer.content_type == form.MEDIA_TYPE
+            assert list(form.decode(await answer.read()).rows()) == [("a", Decimal(COST_A))]
 
     served(store, work)
+
+
+@FORMS
+def test_a_command_understands_workers_of_earlier_versions(
+    form: ModuleType, store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = store.ask("SELECT job_id, cost_usd FROM job_costs ORDER BY job_id")
+    sent = io.BytesIO()
+    encoder = form.Encoder(answer.names, answer.types)
+    encoder.add(answer.columns)
+    encoder.write(sent)
+    monkeypatch.setattr(RemoteReader, "_answer", lambda *_given: sent.getvalue())
+    found = RemoteReader("http://127.0.0.1:1", None).ask("SELECT 1", {})
+    assert list(found.rows()) == list(answer.rows())

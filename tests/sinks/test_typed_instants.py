@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime
+from types import ModuleType
 from zoneinfo import ZoneInfo
 
-from sinks.query.arrow import Encoder, decode
+import pytest
+
+from sinks.query import arrow, msgpack
 
 TYPES = {
     "DateTime('UTC')": ZoneInfo("UTC"),
@@ -20,13 +23,14 @@ INSTANTS = [
 ]
 
 
-def test_instants_keep_their_zone() -> None:
-    encoder = Encoder(["at", "there"], [*TYPES])
+@pytest.mark.parametrize("form", [arrow, msgpack], ids=["arrow", "msgpack"])
+def test_instants_keep_their_zone(form: ModuleType) -> None:
+    encoder = form.Encoder(["at", "there"], [*TYPES])
     encoder.add([INSTANTS, INSTANTS])
     encoder.add([INSTANTS[:1], INSTANTS[:1]])
     sink = io.BytesIO()
     encoder.write(sink)
-    for column, zone in zip(decode(sink.getvalue()).columns, TYPES.values(), strict=True):
+    for column, zone in zip(form.decode(sink.getvalue()).columns, TYPES.values(), strict=True):
         found = [None if each is None else str(each) for each in column]
         expected = [*INSTANTS, INSTANTS[0]]
         assert found == [None if each is None else str(each.astimezone(zone)) for each in expected]

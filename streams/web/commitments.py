@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -25,8 +26,11 @@ async def commitments(
     asked = span_request(request, LEVELS, calendar)
     # One commitment has one owner, who bears what is not used.
     levels = (asked.level, "team") if asked.level == "commitment_id" else (asked.level,)
-    rows = await made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar))
-    covered = await made(service, client, coverage(asked.per, asked.span, asked.calendar))
+    # Each takes what jobs used hour by hour, which is most of its time: a core each.
+    rows, covered = await asyncio.gather(
+        made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar)),
+        made(service, client, coverage(asked.per, asked.span, asked.calendar)),
+    )
     return {
         **asked.echo(),
         "rows": rows.records()[: asked.limit],

@@ -104,7 +104,11 @@ class RemoteReader:
         headers = {"Content-Type": "application/json", "Accept": f"{msgpack.MEDIA_TYPE}, {ARROW_TYPE}"}
         data = self._answer("POST", "/api/v1/query", headers, body)
         try:
-            return msgpack.decode(data) if data.startswith(msgpack.BEGIN) else _from_arrow(data)
+            if data.startswith(msgpack.BEGIN):
+                return msgpack.decode(data)
+            from sinks.query import arrow  # of a worker of an earlier version
+
+            return arrow.decode(data)
         except ValueError as fault:
             raise self._stranger() from fault
 
@@ -473,13 +477,6 @@ class RemoteReader:
         return TrainfareError(
             f"{self._url} does not answer as this version of trainfare does; is it another one?"
         )
-
-
-def _from_arrow(data: bytes) -> QueryResult:
-    """What a worker of an earlier version answers."""
-    from sinks.query import arrow
-
-    return arrow.decode(data)
 
 
 def _fault(url: str, status: int, data: bytes) -> Exception:

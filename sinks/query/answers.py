@@ -34,7 +34,7 @@ def write(
     if form == "json":
         _json(names, types, counted, out, limits)
     else:
-        encoder = arrow.Encoder if form == "arrow" else msgpack.Encoder
+        encoder = arrow.Encoder if form == "arrow" else msgpack.MessagePackEncoder
         _typed(encoder(names, types), counted, out, limits)
     return counted.rows
 
@@ -58,7 +58,10 @@ class _Counted:
 
 
 def _typed(
-    encoder: arrow.Encoder | msgpack.Encoder, blocks: Iterable[Block], out: BinaryIO, limits: QueryLimits
+    encoder: arrow.Encoder | msgpack.MessagePackEncoder,
+    blocks: Iterable[Block],
+    out: BinaryIO,
+    limits: QueryLimits,
 ) -> None:
     size = 0
     for block in blocks:

@@ -39,7 +39,7 @@ _OWN: Final = frozenset(
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Encoder:
+class MessagePackEncoder:
     """Collects a result block by block, and writes it."""
 
     def __init__(self, names: Sequence[str], types: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class Encoder:
 
 
 def decode(data: bytes) -> QueryResult:
-    """Decode what an `Encoder` wrote.
+    """Decode what a `MessagePackEncoder` wrote.
 
     Raises:
         ValueError: The data are something else.

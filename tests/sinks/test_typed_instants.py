@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 from types import ModuleType
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from sinks.query import arrow, msgpack
 
+ENCODERS: dict[ModuleType, Any] = {arrow: arrow.Encoder, msgpack: msgpack.MessagePackEncoder}
 TYPES = {
     "DateTime('UTC')": ZoneInfo("UTC"),
     "Nullable(DateTime64(6, 'Australia/Lord_Howe'))": ZoneInfo("Australia/Lord_Howe"),
@@ -25,7 +27,7 @@ INSTANTS = [
 
 @pytest.mark.parametrize("form", [arrow, msgpack], ids=["arrow", "msgpack"])
 def test_instants_keep_their_zone(form: ModuleType) -> None:
-    encoder = form.Encoder(["at", "there"], [*TYPES])
+    encoder = ENCODERS[form](["at", "there"], [*TYPES])
     encoder.add([INSTANTS, INSTANTS])
     encoder.add([INSTANTS[:1], INSTANTS[:1]])
     sink = io.BytesIO()

@@ -28,11 +28,12 @@ COST_OF_A = {
 }
 
 
+ENCODERS: dict[ModuleType, Any] = {arrow: arrow.Encoder, msgpack: msgpack.MessagePackEncoder}
 FORMS = pytest.mark.parametrize("form", [arrow, msgpack], ids=["arrow", "msgpack"])
 
 
 def through(form: ModuleType, answer: QueryResult, block_rows: int = 1) -> QueryResult:
-    encoder = form.Encoder(answer.names, answer.types)
+    encoder = ENCODERS[form](answer.names, answer.types)
     for begin in range(0, len(answer.columns[0]) if answer.columns else 0, block_rows):
         encoder.add([column[begin : begin + block_rows] for column in answer.columns])
     out = io.BytesIO()
@@ -260,7 +261,7 @@ def test_a_command_understands_workers_of_earlier_versions(
 ) -> None:
     answer = store.ask("SELECT job_id, cost_usd FROM job_costs ORDER BY job_id")
     sent = io.BytesIO()
-    encoder = form.Encoder(answer.names, answer.types)
+    encoder = ENCODERS[form](answer.names, answer.types)
     encoder.add(answer.columns)
     encoder.write(sent)
     monkeypatch.setattr(RemoteReader, "_answer", lambda *_given: sent.getvalue())

@@ -32,7 +32,7 @@ from streams.cli.output import (
 from streams.cli.reading import Reader, reader, reader_at, reader_for
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
-from streams.costs.closing_sql import CLOSED, LOADS
+from streams.costs.loaded_bills_sql import CLOSED, LOADS
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:

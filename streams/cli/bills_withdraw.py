@@ -38,7 +38,7 @@ def withdraw(
     """Withdraw a bill that was loaded wrongly, as under another issuer; of a closed month it is refused."""
     check_one_of(data, url)
     from streams.bills.withdrawing import load_named, refuse_closed
-    from streams.costs.closing_sql import CLOSED
+    from streams.costs.loaded_bills_sql import CLOSED
 
     settings = settings_for(data)
     with reader(settings) if url is None else reader_at(url, settings) as store:

@@ -27,13 +27,13 @@ from streams.costs.closing_sql import (
     BEFORE,
     BILLS,
     CHARGES,
-    CLOSED,
     RATES_SINCE,
     bill_digest,
     ledger_digest,
     prices_digest,
 )
 from streams.costs.exact import EXACT, exact_sum
+from streams.costs.loaded_bills_sql import CLOSED
 from streams.costs.month_reader import BillsOfMonth, MonthReader, MonthSource, UnratedLines, records
 from streams.costs.shares import Rule
 from streams.costs.unreconciled import unreconciled_reasons

@@ -11,14 +11,12 @@ from schemas.bill_tables import BILL_LINES
 from schemas.bill_tables import SCHEMAS as BILL_SCHEMAS
 from schemas.reserved import CANARY, USERS_JOBS
 from schemas.tables import JOB_HOURS, NODE_HOURS, PRICES, SCHEMAS
+from streams.costs.loaded_bills_sql import LOAD_USD, LOADS_USD
 from streams.costs.month_reader import MonthSource, records
 
 #: Lines whose hashes one query holds: 32 bytes of each.
 _LINES: Final = 500_000
 
-CLOSED: Final = """
-SELECT formatDateTime(month, '%Y-%m') AS name, manifest, signature, key_id FROM closed_months FINAL ORDER BY name
-"""
 #: Months before a day of which users' jobs have hours.
 BEFORE: Final = f"""
 SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS name FROM job_hours
@@ -33,27 +31,10 @@ WHERE (c.month, c.version) IN (SELECT month, version FROM closed_months FINAL)
     AND ({of_month:String} = '' OR toString(toDate(c.of_month)) = {of_month:String})
     AND ({every:Bool} OR (c.team = {team:String} AND c.kind IN ('jobs', 'unused', 'shared')))
 """
-#: The bills of files, and what each comes to in dollars, lines in other currencies included.
-_LOADS: Final = """bill_loads AS l FINAL
-LEFT JOIN (
-    SELECT load_id, invoice_issuer_name, billing_account_id, billing_period_start, sum(billed_usd) AS converted
-    FROM billed_lines WHERE billing_currency != 'USD'
-    GROUP BY load_id, invoice_issuer_name, billing_account_id, billing_period_start
-) AS c USING (load_id, invoice_issuer_name, billing_account_id, billing_period_start)"""
-_LOAD_USD: Final = "l.billed_usd + ifNull(c.converted, toDecimal128(0, 18))"
-#: All bills that were loaded, for people.
-LOADS: Final = f"""
-SELECT l.file AS file, l.format AS format, l.status AS status, l.invoice_issuer_name AS invoice_issuer_name,
-       l.billing_account_id AS billing_account_id, toDate(l.billing_period_start) AS billing_period_start, l.lines AS lines,
-       l.correction_lines AS correction_lines, l.other_currency_lines AS other_currency_lines,
-       {_LOAD_USD} AS billed_usd, l.time AS loaded, l.load_id AS load_id
-FROM {_LOADS}
-ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, l.time, file, load_id
-"""
 BILLS: Final = f"""
 SELECT l.load_id AS load_id, l.file AS file, l.invoice_issuer_name AS issuer, l.billing_account_id AS account, l.lines AS lines,
-       {_LOAD_USD} AS billed_usd
-FROM {_LOADS}
+       {LOAD_USD} AS billed_usd
+FROM {LOADS_USD}
 WHERE l.status = 'loaded' AND toDate(l.billing_period_start) >= {{first:String}} AND toDate(l.billing_period_start) < {{until:String}}
 ORDER BY issuer, account, load_id
 """

@@ -24,6 +24,7 @@ from loadtest.saying import keep_figures, say
 from loadtest.timing_options import timing_parser
 from schemas.tables import JOB_HOURS, NODE_HOURS
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.worker.storing.balances import keep_settled
 from tests.page.conftest import CHROMIUM
 from tests.page.real import serving_page
 from tests.panels import year
@@ -58,7 +59,7 @@ _WATCH: Final = """
 #: Whether everything is there: each panel, the parts of Costs or the tables of Idle, and no request of the page is under way.
 _IS_WHOLE: Final = """
 (quietMs) => {
-  const answers = performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels)/.test(each.name));
+  const answers = performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels|dashboards.)/.test(each.name));
   const last = Math.max(0, ...answers.map((each) => each.responseEnd));
   const panels = document.querySelectorAll('section.panel[aria-labelledby^="panel-"]').length;
   const known = Object.keys(seen.at).length + Object.keys(seen.failed).length;
@@ -71,7 +72,7 @@ _FOUND: Final = """
 () => ({
   ...seen,
   paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
-  answers: performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels)/.test(each.name))
+  answers: performance.getEntriesByType("resource").filter((each) => /api.v1.(costs|idle|panels|dashboards.)/.test(each.name))
     .map((each) => [each.name.replace(/.*api.v1./, ""), each.startTime, each.responseEnd]),
 })
 """
@@ -114,7 +115,7 @@ class UnansweredError(Exception):
 
 @contextmanager
 def kept_store(directory: Path) -> Iterator[ClickHouseStore]:
-    """The store of a year, made if it is not there, with its months merged as they are an hour after their last row."""
+    """The store of a year, made if it is not there: its months merged and its days kept ready, as a worker does within the hour."""
     done, target = directory / "done", Embedded(data_dir=directory)
     if not done.exists():
         shutil.rmtree(directory, ignore_errors=True)
@@ -127,6 +128,7 @@ def kept_store(directory: Path) -> Iterator[ClickHouseStore]:
         engine.close()
         done.touch()
     with closing(ClickHouseStore(target)) as store:
+        keep_settled(store)
         yield store
 
 

@@ -93,11 +93,16 @@ class LookedAt(NamedTuple):
     """What one reading of a span's nodes has found."""
 
     cells: MetricRows  # of the level, as `cells` has them
-    findings: MetricRows
-    hollow: list[
-        dict[str, Any]
-    ]  # jobs that work less than half of their GPUs' time, with what that is in words
+    findings: list[Row]
     last_hour: MetricRows  # the cells of one hour
+
+
+class LookedBeside(NamedTuple):
+    """What is found without netting nodes."""
+
+    findings: list[Row]
+    #: Jobs that work less than half of their GPUs' time, with what that is in words.
+    hollow: list[dict[str, Any]]
 
 
 def cells(
@@ -139,13 +144,21 @@ def findings(span: HourSpan, limit: int = ALL_ROWS, known: KeptDays | None = Non
     """Ask what to look at, the dearest first; `known` are the days of the span, if the caller has them."""
     days = known or (yield from days_in(span))
     found = yield from looked_at(LEVELS[0], span, days)
-    return MetricRows(found.findings.names, found.findings.rows[:limit])
+    beside = yield from looked_beside(span)
+    made = in_order([*found.findings, *beside.findings])
+    return MetricRows(made.names, made.rows[:limit])
+
+
+def in_order(rows: list[Row]) -> MetricRows:
+    """Findings, the greatest cost first; what has none comes last."""
+    rows = sorted(rows, key=lambda row: (row[4] is None, -(row[4] or 0), *row[:4]))
+    return MetricRows(("finding", "period", "name", "team", "cost_usd", "detail"), rows)
 
 
 def looked_at(
     level: str, span: HourSpan, known: KeptDays, last_hour: HourSpan | None = None
 ) -> Steps[LookedAt]:
-    """Ask what nodes cost by a level and what to look at, of one reading.
+    """Ask what nodes cost by a level and what to look at of them, of one reading.
 
     Args:
         level: One of `LEVELS`.
@@ -165,21 +178,23 @@ def looked_at(
             )
         else:
             rows.append(row[:6])
-    rows += (yield _BURST_FINDINGS, bounds_of(span)).rows()
+    rows += [_half_full(*each) for each in added(others[_NODE_TYPE], 1) if 0 < each[2] >= 2 * each[1]]
+    return LookedAt(
+        _by_idle_cost((level,), added(others[_CELL], 1), 0),
+        rows,
+        _by_idle_cost((level,), added(others[_LAST], 1), 0),
+    )
+
+
+def looked_beside(span: HourSpan) -> Steps[LookedBeside]:
+    """Ask what else to look at: bursts of nodes, and jobs that work less than half of their GPUs' time."""
+    rows: list[Row] = [*(yield _BURST_FINDINGS, bounds_of(span)).rows()]
     hollow = (yield _HOLLOW, bounds_of(span)).records()
     rows += [
         ("job_under_half", "all", job["job_id"], job["team"], job["gpu_cost_usd"], job.pop("detail"))
         for job in hollow
     ]
-    rows += [_half_full(*each) for each in added(others[_NODE_TYPE], 1) if 0 < each[2] >= 2 * each[1]]
-    # The greatest cost first; what has none comes last.
-    rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:4]))
-    return LookedAt(
-        _by_idle_cost((level,), added(others[_CELL], 1), 0),
-        MetricRows(("finding", "period", "name", "team", "cost_usd", "detail"), rows),
-        hollow,
-        _by_idle_cost((level,), added(others[_LAST], 1), 0),
-    )
+    return LookedBeside(rows, hollow)
 
 
 def _looked_at(level: str, part: HourSpan, source: str, last: Parameters) -> Statement:

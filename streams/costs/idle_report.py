@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_MS
-from streams.costs.day_parts import Steps, days_in
+from streams.costs.day_parts import MetricRows, Steps, days_in
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.idle_nodes import ALWAYS_MS, MONEY, NODES, SPAN, bounds_of, cells, looked_at
+from streams.costs.idle_nodes import (
+    ALWAYS_MS,
+    MONEY,
+    NODES,
+    SPAN,
+    LookedAt,
+    LookedBeside,
+    bounds_of,
+    cells,
+    in_order,
+    looked_at,
+    looked_beside,
+)
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period
 
@@ -38,14 +50,30 @@ SELECT * FROM
 WHERE lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {{most:UInt64}}"""
 
 
-def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps[Object]:
-    """Ask for everything; lists are cut at the limit, sums are of all.
+class NodeReport(NamedTuple):
+    """What takes the balance of nodes."""
+
+    looked: LookedAt
+    last_hour: MetricRows
+    hour_ms: int  # the end of that hour; 0: there is none
+    note: str  # what is left out
+
+
+class JobReport(NamedTuple):
+    """What does without it."""
+
+    beside: LookedBeside
+    lost: list[Object]
+    has_nodes: bool
+
+
+def node_steps(level: str, span: HourSpan, as_of_ms: int) -> Steps[NodeReport]:
+    """Ask what nodes cost and what of it was idle.
 
     Args:
         level: By which nodes are listed.
         span: The hours.
         as_of_ms: The instant of the figures: the last full hour before it says what is idle per hour.
-        limit: The most rows of each list.
     """
     known = yield from days_in(span)
     hour_ms = as_of_ms // HOUR_MS * HOUR_MS
@@ -54,17 +82,30 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
     last = looked.last_hour
     if not _is_within(hour, span):
         last = yield from cells((level,), Period.all, hour)
+    (left_out,) = (yield left_out_sql(span)).records()
+    return NodeReport(looked, last, hour_ms, left_out_note(left_out).removeprefix("trainfare: ").strip())
+
+
+def job_steps(span: HourSpan, limit: int) -> Steps[JobReport]:
+    """Ask for all else: nothing of it waits for what `node_steps` asks."""
+    beside = yield from looked_beside(span)
     lost = (yield _LOST, {**bounds_of(span), "most": limit}).records()
+    (nodes,) = (yield NODES, {}).records()
+    return JobReport(beside, lost, bool(nodes["hours"]))
+
+
+def report_of(nodes: NodeReport, jobs: JobReport, limit: int) -> Object:
+    """The report: lists are cut at the limit, sums are of all."""
     lost_sums = {
-        name: lost[0][f"all_{name}"] if lost else nothing
+        name: jobs.lost[0][f"all_{name}"] if jobs.lost else nothing
         for name, nothing in (("lost_cost_usd", _NOTHING), ("retry_cost_usd", _NOTHING), ("jobs", 0))
     }
-    lost = [{name: value for name, value in job.items() if not name.startswith("all_")} for job in lost]
-    (nodes,) = (yield NODES, {}).records()
-    (left_out,) = (yield left_out_sql(span)).records()
-    rows, found = looked.cells.records(), looked.findings.records()
+    lost = [{name: value for name, value in job.items() if not name.startswith("all_")} for job in jobs.lost]
+    rows = nodes.looked.cells.records()
+    found = in_order([*nodes.looked.findings, *jobs.beside.findings]).records()
     forgotten, unattributed = runs(found, FORGOTTEN), runs(found, UNATTRIBUTED)
     others = [row for row in found if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
+    hour_ms, last = nodes.hour_ms, nodes.last_hour
     return {
         "sums": {
             **_sums(rows, MONEY),
@@ -76,7 +117,7 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
         "forgotten": forgotten[:limit],
         "unattributed": unattributed[:limit],
         "lost": lost,
-        "hollow": looked.hollow[:limit],
+        "hollow": jobs.beside.hollow[:limit],
         "findings": others[:limit],
         "left_out": {
             "rows": max(len(rows) - limit, 0),
@@ -85,8 +126,8 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
             "lost": max(int(lost_sums["jobs"]) - len(lost), 0),
             "findings": max(len(others) - limit, 0),
         },
-        "has_nodes": bool(nodes["hours"]),
-        "note": left_out_note(left_out).removeprefix("trainfare: ").strip(),
+        "has_nodes": jobs.has_nodes,
+        "note": nodes.note,
     }
 
 

@@ -5,6 +5,7 @@ A query of costs has the limits and the cancelling of users' SQL, and neither it
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime
@@ -41,6 +42,7 @@ from streams.web.span_request import calendar_asked
 from streams.web.store_reader import FOR_ALL
 
 Made = TypeVar("Made")
+MadeBeside = TypeVar("MadeBeside")
 _PRICES = PriceSource(STORED_PRICES, price_book)
 #: Answers are made at most two at a time, beside the live figures.
 _THREADS = Threads("costs", 2)
@@ -166,6 +168,21 @@ async def made(service: QueryService, client: Client, steps: Steps[Made]) -> Mad
     while not isinstance(asked, Done):
         asked = await rows_asked(service, client, asked, partial(advanced, steps))
     return asked.made
+
+
+async def both_made(
+    service: QueryService, client: Client, one: Steps[Made], other: Steps[MadeBeside]
+) -> tuple[Made, MadeBeside]:
+    """What is made of two questions, asked at a time: as many as one reader may ask."""
+    asked = (
+        asyncio.ensure_future(made(service, client, one)),
+        asyncio.ensure_future(made(service, client, other)),
+    )
+    try:
+        return await asyncio.gather(*asked)
+    finally:
+        for each in asked:
+            each.cancel()
 
 
 async def rows_asked(

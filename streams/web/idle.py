@@ -8,11 +8,11 @@ from aiohttp import web
 
 from streams.calendar import Calendar
 from streams.costs.idle_nodes import LEVELS
-from streams.costs.idle_report import report_steps
+from streams.costs.idle_report import job_steps, node_steps, report_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import calendar_of, instant_of
 from streams.errors import WrongUseError
-from streams.web.costs import made
+from streams.web.costs import both_made
 from streams.web.errors import ApiError
 from streams.web.places import Client
 from streams.web.query_service import QueryService
@@ -49,7 +49,8 @@ async def idle(
         span = HourSpan(first, until)
         if span.begin_ms is not None and span.end_ms is not None and span.begin_ms >= span.end_ms:
             raise ApiError(400, "from: must be before to")
-        found = await made(service, client, report_steps(level, span, as_of_ms, int(given)))
+        asked = node_steps(level, span, as_of_ms), job_steps(span, int(given))
+        found = report_of(*await both_made(service, client, *asked), int(given))
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     return {"as_of_ms": as_of_ms, "by": level, "from_ms": span.begin_ms, "to_ms": span.end_ms, **found}

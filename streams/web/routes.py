@@ -25,13 +25,13 @@ from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, ListRequest, limit_of, one_of, request_of
 from streams.web.middleware import CALLER, TEAMS, client_of, sees_all
 from streams.web.page_sessions import PageSessions
-from streams.web.panels import dashboards, panel_answer
+from streams.web.panels import board_asked, dashboards, panel_answer, write_board
 from streams.web.parameters import instant, known_alert, parameters
 from streams.web.parts import Parts
 from streams.web.query import query
 from streams.web.scopes import ALL, CONTROL_SCOPES, Caller, Scope
 from streams.web.security import Needed
-from streams.web.team_answers import TeamAnswers, TeamHandlers, Teams
+from streams.web.team_answers import TeamAnswers, TeamHandlers, Teams, partial_header
 from streams.web.token_endpoint import TokenEndpoint
 from streams.worker.health.worker_status import Check
 
@@ -94,6 +94,7 @@ class Routes:
             Route("GET", "/api/v1/costs/month", Scope.READ, finance.month),
             Route("GET", "/api/v1/forecast", Scope.READ, finance.forecast),
             Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
+            Route("GET", "/api/v1/dashboards/{name}", Scope.READ, self._board),
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
             Route("GET", "/api/v1/idle", Scope.READ, finance.idle),
             Route("GET", "/api/v1/commitments", Scope.READ, finance.commitments),
@@ -274,7 +275,34 @@ class Routes:
     async def _panel(self, request: web.Request) -> web.Response:
         asked = parameters(request, {"from_ms", "to_ms", "job"})
         name = request.match_info["name"]
-        return json_answer(await panel_answer(name, asked, self._parts.queries, client_of(request)))
+        found = await panel_answer(name, asked, self._parts.queries, client_of(request))
+        return web.Response(body=found, content_type="application/json")
+
+    async def _board(self, request: web.Request) -> web.StreamResponse:
+        asked = parameters(request, {"range", "job"})
+        teams, caller, parts = request.get(TEAMS), request[CALLER], self._parts
+        board = board_asked(request.match_info["name"], asked, by_team=teams is not None)
+        as_of_ms = await parts.figures.as_of_ms()
+        about = partial_header(teams) if teams is not None else {}
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson", "X-Accel-Buffering": "no", **about}
+        )
+        await response.prepare(request)
+        try:
+            # As of the stream: a session that ends meanwhile ends here.
+            async with asyncio.timeout(parts.guard.left_ms(caller) / 1_000):
+                await write_board(
+                    board,
+                    as_of_ms,
+                    parts.partial,
+                    parts.queries,
+                    client_of(request),
+                    lambda line: self._written(response, caller, memoryview(line)),
+                )
+                await response.write_eof()
+        except* (ConnectionError, TimeoutError):
+            response.force_close()
+        return response
 
     async def _budgets(self, request: web.Request) -> web.Response:
         asked = parameters(request, {"currency"})

@@ -75,6 +75,7 @@ BY_TEAM: Final = frozenset(
         "/api/v1/savings",
         "/api/v1/carbon",
         "/api/v1/dashboards",
+        "/api/v1/dashboards/{name}",
         "/api/v1/panels/{name}",
         "/api/v1/alerts",
         "/api/v1/alerts/{alert_id}",

@@ -62,9 +62,14 @@ def partial_of(teams: Teams) -> str:
     return f"{'team' if len(teams) == 1 else 'teams'} {', '.join(teams[:_NAMED_MAX])}{more}"
 
 
+def partial_header(teams: Teams) -> dict[str, str]:
+    """What the headers of such an answer say."""
+    return {"X-Partial": quote(partial_of(teams), safe=" ,")}
+
+
 def _say_partial(response: web.Response, teams: Teams) -> None:
     if not response.prepared:
-        response.headers["X-Partial"] = quote(partial_of(teams), safe=" ,")
+        response.headers.update(partial_header(teams))
     body = response.body
     if isinstance(body, bytes) and response.content_type == "application/json" and body[:1] == b"{":
         rest = body[1:] if body[1:2] == b"}" else b"," + body[1:]

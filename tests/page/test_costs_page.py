@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.cli.command import ROOT, trainfare
 from tests.page.conftest import Open
@@ -161,6 +161,42 @@ def test_the_file_has_the_rows_with_every_digit(meter: Meter, opened: Open, tmp_
     for row in rows:
         for name in ("jobs", "usd_per_hour", "median_usd_per_hour", "p95_usd_per_hour"):
             assert float(row[name]) == m1[row["team"]][name]
+
+
+def test_of_many_names_the_dearest_come_first_and_then_all(
+    meter: Meter, opened: Open, tmp_path: Path
+) -> None:
+    page = opened("about:blank").page
+    held: list[Route] = []
+    page.route(
+        lambda url: "by=job" in url and not any(each in url for each in ("limit=", "per=", "metric=")),
+        lambda route: held.append(route),
+    )
+    page.goto(f"{meter.url}/#/costs?range=all&by=job")
+    expect(page.locator(".costs-chart .costs-legend li")).to_have_count(9, timeout=60_000)
+    rows = page.locator(".costs-rows")
+    expect(rows.locator("tbody tr")).to_have_count(100)
+    expect(rows).to_contain_text("The 100 rows that cost most; the others are asked for.")
+    save = page.get_by_role("button", name="Download CSV")
+    expect(save).to_be_disabled()
+    total = sum((Decimal(row["cost_usd"]) for row in meter.month), Decimal(0))
+    assert usd(page.locator("[data-fact=cost] .figure")) == total
+    first = rows.locator("a.down").all_inner_texts()
+    expect(page.locator("#page .slow")).to_be_hidden()
+    while not held:
+        page.wait_for_timeout(50)
+    held.pop().continue_()
+    expect(save).to_be_enabled(timeout=60_000)
+    expect(rows).not_to_contain_text("asked for")
+    assert rows.locator("a.down").all_inner_texts() == first
+    with page.expect_download() as download:
+        save.click()
+    download.value.save_as(tmp_path / "costs.csv")
+    with (tmp_path / "costs.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) > 400
+    assert sum(Decimal(line["cost_usd"]) for line in lines) == total
+    assert usd(page.locator(".costs-rows .sum .money").first) == total
 
 
 def test_which_team_rose_most_week_on_week_and_its_dearest_jobs_in_three_clicks(

@@ -73,3 +73,45 @@ def test_a_page_that_was_open_before_asks_for_no_file_again(url: str, opened: Op
     files = [(path, size) for path, size in page.evaluate(_SENT) if path.startswith("/static/")]
     assert len(files) > 30
     assert [path for path, size in files if size] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "early"),
+    [
+        ("costs", ["clock", "costs/span"]),
+        ("idle?range=24h", ["clock"]),
+        ("dashboards/executive?range=24h", ["dashboards/executive?range=24h", "clock", "dashboards"]),
+        ("dashboards/debug?job=a&range=1h", ["dashboards/debug?range=1h&job=a", "clock", "dashboards"]),
+        ("dashboards/debug", ["clock", "dashboards"]),
+        ("budgets", []),
+    ],
+)
+def test_what_is_asked_for_before_the_modules_is_what_the_page_shows(
+    url: str, opened: Open, address: str, early: list[str]
+) -> None:
+    watched = opened(f"{url}/#/{address}")
+    watched.page.locator("#link[data-state=live], #link[data-state=rest]").wait_for(timeout=_WITHIN_MS)
+    expect(watched.page.locator("#page h1")).to_be_visible(timeout=_WITHIN_MS)
+    asked = [each.partition("/api/v1/")[2] for each in watched.requests if "/api/v1/" in each]
+    assert asked[: len(early)] == early
+    assert [each for each in early if asked.count(each) != 1] == []
+    assert not [each for each in asked if each.startswith("panels/")]
+
+
+def test_an_answer_for_a_page_that_was_left_is_not_taken(url: str, opened: Open) -> None:
+    watched = opened("about:blank")
+    page = watched.page
+    held: list[Route] = []
+    page.route("**/pages/dashboards.js", lambda route: held.append(route))
+    page.goto(f"{url}/#/dashboards/executive?range=24h")
+    page.wait_for_function("() => globalThis.earlyAnswers?.size > 0 && document.querySelector('#pages a')")
+    page.evaluate("location.hash = '#/budgets'")
+    expect(page.locator("#page h1")).to_have_text("Budgets", timeout=_WITHIN_MS)
+    assert page.evaluate("globalThis.earlyAnswers.size") == 0
+    page.evaluate("location.hash = '#/dashboards/executive?range=24h'")
+    for route in held:
+        route.continue_()
+    page.unroute_all(behavior="ignoreErrors")
+    expect(page.locator("#page .panel canvas").first).to_be_visible(timeout=_WITHIN_MS)
+    asked = [each for each in watched.requests if "/dashboards/executive?" in each]
+    assert len(asked) >= 2, "the first one was for a page that was left"

@@ -45,9 +45,12 @@ def test_it_shows_the_own_team_and_says_what_is_for_others(url: str, opened: Ope
         expect(pages.get_by_role("link", name=name)).to_be_hidden()
     for place in PLACES:
         # The last one that it asks for.
-        asked = {"finance": "commitments", "costs": "costs?", "dashboards": "panels/", "query": "tables"}.get(
-            place, ""
-        )
+        asked = {
+            "finance": "commitments",
+            "costs": "costs?",
+            "dashboards": "dashboards/",
+            "query": "tables",
+        }.get(place, "")
         with page.expect_response(re.compile(re.escape(asked)), timeout=60_000):
             page.goto(f"{url}/#/{place}")
         page.wait_for_load_state("networkidle")

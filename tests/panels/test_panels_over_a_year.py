@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sinks.answer import QueryResult
 from sinks.query import arrow
 from sinks.query.limits import OWN_NICE, QueryLimits
 from sinks.query.pool import QueryPool
 from sinks.target import query_source
-from streams.costs.day_parts import Done, advanced
-from streams.costs.idle_report import report_steps
-from streams.costs.parts import HourSpan
+from streams.costs.day_parts import answered as steps_answered
+from streams.costs.idle_report import job_steps, node_steps, report_of
+from streams.costs.parts import HourSpan, Parameters
 from streams.panels.panel import POINTS_MAX
 from streams.panels.registry import PANELS
 from tests.panels import year
@@ -50,17 +51,19 @@ def test_a_panel_has_rows_for_an_hour_a_day_a_month_and_a_year(pool: QueryPool, 
 def test_what_is_idle_is_found_of_a_day_a_month_and_a_year(pool: QueryPool, days: int) -> None:
     """The page Idle and `trainfare idle` ask within the same memory, however much of the year they ask for."""
     end_ms = year.END_S * 1_000
-    steps = report_steps("cluster", HourSpan(end_ms - days * year.DAY_S * 1_000, end_ms), end_ms, 200)
-    asked = advanced(steps, None)
-    while not isinstance(asked, Done):
-        answer = pool.new_run().answer(*asked, "arrow")
+    span = HourSpan(end_ms - days * year.DAY_S * 1_000, end_ms)
+
+    def ask(sql: str, parameters: Parameters) -> QueryResult:
+        answer = pool.new_run().answer(sql, parameters, "arrow")
         try:
-            data = os.pread(answer.descriptor, answer.size_bytes, 0)
+            return arrow.decode(os.pread(answer.descriptor, answer.size_bytes, 0))
         finally:
             os.close(answer.descriptor)
-        asked = advanced(steps, arrow.decode(data))
-    assert asked.made["rows"]
-    assert asked.made["sums"]["node_cost_usd"] > 0
+
+    nodes = steps_answered(node_steps("cluster", span, end_ms), ask)
+    found = report_of(nodes, steps_answered(job_steps(span, 200), ask), 200)
+    assert found["rows"]
+    assert found["sums"]["node_cost_usd"] > 0
 
 
 def test_what_panels_read_of_a_year_leaves_room_in_their_process(pool: QueryPool) -> None:

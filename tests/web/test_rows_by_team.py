@@ -155,6 +155,8 @@ ROUTES: Final = (
     "/api/v1/carbon",
     "/api/v1/carbon?by=job_id",
     "/api/v1/dashboards",
+    f"/api/v1/dashboards/executive?job={OWN_JOB}",
+    f"/api/v1/dashboards/debug?job={OWN_JOB}",
     "/api/v1/panels/top_jobs?from_ms=1780300000000&to_ms=1780394400000",
     f"/api/v1/headroom?job={OWN_JOB}",
 )

@@ -15,7 +15,8 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
 from sinks.query.arrow import MEDIA_TYPE
 from sinks.query.team_rows import FILTERS, READABLE, VIEWS, TeamBound
-from streams.panels.registry import PANELS
+from streams.panels.registry import DASHBOARDS, PANELS
+from streams.web.panels import RANGES_S
 from streams.web.routes import Route, Routes
 from streams.web.security import BY_TEAM
 from streams.web.store_reader import StoreReader, TeamReader
@@ -124,6 +125,7 @@ def words_for(chance: random.Random, route: Route) -> list[str]:
             ("{job_id", (OWN_JOB, OTHER_JOB)),
             ("{alert_id", (OWN_ALERT, OTHER_ALERT)),
             ("/panels/", (*PANELS,)),
+            ("/dashboards/", tuple(board.name for board in DASHBOARDS)),
         )
         fitting = next((names for part, names in of if part in route.path), NAMES)
     return chance.sample(fitting, 2)
@@ -138,6 +140,8 @@ def answer_of(client: Client, chance: random.Random, route: Route) -> tuple[Any,
     given = {each: chance.choice(PARAMETERS[each]) for each in chance.sample([*PARAMETERS], chance.choice((0, 0, 0, 1, 2)))}  # fmt: skip
     if "/panels/" in path:
         given = {"from_ms": "1780300000000", "to_ms": "1780394400000", "job": chance.choice(NAMES)}
+    elif "/dashboards/" in path:
+        given = {"range": chance.choice((*RANGES_S,)), "job": chance.choice(NAMES)}
     elif "/job" in path and "{job_id" not in route.path:
         given = {"id": chance.choice((OWN_JOB, OTHER_JOB))}
     if given:

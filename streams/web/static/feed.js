@@ -7,17 +7,50 @@ const SILENT_MS = 20_000;
 
 /** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). A `signal` gives the request up; without a `token` the cookie says who asks. */
 export async function get(path, { signal, token } = {}) {
-  let answer;
-  try {
-    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) }, cache: "no-store", signal });
-  } catch (trouble) {
-    if (signal?.aborted) throw trouble;
-    throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
-  }
+  const answer = await asked(path, signal, token);
   const body = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body;
-  const words = body?.error?.message ?? `the meter answered ${answer.status}`;
-  throw Object.assign(new Error(words), { status: answer.status });
+  throw refused(answer, body);
+}
+
+/** Fetch lines of JSON, and hand over each as it comes; throws as `get` does, also where the answer breaks off. */
+export async function lines(path, heard, { signal } = {}) {
+  const answer = await asked(path, signal);
+  if (!answer.ok) throw refused(answer, await answer.json().catch(() => null));
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let begun = "";
+  try {
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      const whole = (begun + piece.value).split("\n");
+      begun = whole.pop();
+      for (const line of whole) heard(JSON.parse(line));
+    }
+  } catch (trouble) {
+    throw signal?.aborted ? trouble : silent();
+  }
+}
+
+/** The answer to a request; one that early.js has made is taken, and no other. */
+async function asked(path, signal, token) {
+  try {
+    const early = token ? undefined : globalThis.earlyAnswers?.get(path);
+    if (early) {
+      globalThis.earlyAnswers.delete(path);
+      signal?.addEventListener("abort", () => early.stop.abort());
+      return await early.answer;
+    }
+    return await fetch(`api/v1/${path}`, { headers: { Accept: "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) }, cache: "no-store", signal });
+  } catch (trouble) {
+    throw signal?.aborted ? trouble : silent();
+  }
+}
+
+function silent() {
+  return Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
+}
+
+function refused(answer, body) {
+  return Object.assign(new Error(body?.error?.message ?? `the meter answered ${answer.status}`), { status: answer.status });
 }
 
 /** Send JSON with a token, or by the cookie of whoever is signed in; throws as `get` does. */
@@ -31,11 +64,11 @@ export async function post(path, value, token) {
       cache: "no-store",
     });
   } catch {
-    throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
+    throw silent();
   }
   const body = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body;
-  throw Object.assign(new Error(body?.error?.message ?? `the meter answered ${answer.status}`), { status: answer.status });
+  throw refused(answer, body);
 }
 
 export class Feed {

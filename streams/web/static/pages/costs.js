@@ -146,16 +146,17 @@ export class Page {
     this.jobs.element.hidden = level === "job";
     this.caption(view, level);
     await charted.catch(() => undefined);
-    this.complete(view, level, names, known, charted, redraw, signal);
+    this.complete(view, level, found, names, known, charted, redraw, signal);
   }
 
   /** All that stands beside and below the chart, once it is there. */
-  async complete(view, level, names, known, charted, redraw, signal) {
+  async complete(view, level, found, names, known, charted, redraw, signal) {
     const { tiles, jobs, drivers } = this;
     const done = (part) => part.element.classList.remove("dimmed");
     const whole = charted.then((cells) => this.completeChart(view, level, names, cells, known, signal));
     const plain = { ...view, compare: false };
     const asked = [];
+    if (found.rest) asked.push(this.addRest(found).finally(redraw));
     if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
     asked.push(
       whole.then(redraw),
@@ -175,6 +176,16 @@ export class Page {
     if (failed) this.fail(failed.reason);
   }
 
+  /** The rows beyond the first ones; without an answer they are left out, and that is said. */
+  async addRest(found) {
+    try {
+      Object.assign(found, await found.rest(), { rest: null });
+    } catch (trouble) {
+      Object.assign(found, { isCut: true, rest: null });
+      throw trouble;
+    }
+  }
+
   /** Where there are too many names to explain, that is said in place of the explanation. */
   async explain(view, level, signal) {
     try {
@@ -188,7 +199,7 @@ export class Page {
 
   /** The cells of the chart, once it shows them. */
   async drawChart(view, level, found, names, signal) {
-    const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, found.cells, signal);
+    const cells = await askCells(view, level, names.map((each) => each.name), found.rest ? Infinity : found.rows.length, found.cells, signal);
     this.showChart(view, level, names, cells, {}, signal);
     return cells;
   }

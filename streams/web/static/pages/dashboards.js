@@ -1,18 +1,16 @@
-// The dashboards: executive, on-call, and one about a job. Their panels are the meter's (GET /api/v1/dashboards), one request each.
+// The dashboards: executive, on-call, and one about a job. Their panels are the meter's (GET /api/v1/dashboards): one request for all of one, which answers each as it is ready.
 
 import { h, mark, say } from "../dom.js";
-import { get } from "../feed.js";
+import { get, lines } from "../feed.js";
 import { duration, instant } from "../format.js";
 import { address, go } from "../route.js";
 import { Panel } from "./dashboards/panel.js";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-const RANGES = { "1h": [HOUR_MS, "1 hour"], "24h": [DAY_MS, "24 hours"], "30d": [30 * DAY_MS, "30 days"], "1y": [365 * DAY_MS, "1 year"] };
+const DAY_S = 86_400;
+const RANGES = { "1h": "1 hour", "24h": "24 hours", "30d": "30 days", "1y": "1 year" };
 const OFTEN_MS = 30_000;
 const SELDOM_MS = 300_000;
 const AGAIN_MS = 2000;
-const AT_ONCE = 2;
 /** The jobs that the box offers; any other may be typed. */
 const OFFERED = 200;
 
@@ -21,6 +19,7 @@ export class Page {
     this.meter = meter;
     this.host = host;
     this.boards = null;
+    this.rangesS = null;
     this.turn = null;
     this.shown = "";
     this.panels = [];
@@ -56,14 +55,14 @@ export class Page {
   }
 
   hear() {
-    // The range ends at the instant of the figures: before the first of them nobody knows which.
-    if (this.waits) this.load();
+    // Before anything has happened there was no range to ask for.
+    if (this.waits && this.meter.asOfMs !== null) this.load();
   }
 
   tick() {
     const board = this.board;
     if (!board || this.paused || document.hidden || this.turn !== null || !this.askedMs) return;
-    if (Date.now() - this.askedMs > (this.rangeMs > DAY_MS ? SELDOM_MS : OFTEN_MS)) this.load();
+    if (Date.now() - this.askedMs > this.everyMs) this.load();
   }
 
   setPaused(paused) {
@@ -91,13 +90,23 @@ export class Page {
     return this.boards.find((each) => each.name === this.rest) ?? (this.rest ? null : this.boards[0]);
   }
 
-  get rangeMs() {
-    return (RANGES[this.state.get("range")] ?? [this.board.range_s * 1000])[0];
+  get rangeS() {
+    return this.rangesS[this.range] ?? this.board.range_s;
+  }
+
+  /** Its name, where the address has one that there is. */
+  get range() {
+    const name = this.state.get("range");
+    return Object.hasOwn(this.rangesS, name ?? "") ? name : null;
+  }
+
+  get everyMs() {
+    return this.rangeS > DAY_S ? SELDOM_MS : OFTEN_MS;
   }
 
   async show() {
     try {
-      this.boards ??= (await get("dashboards")).dashboards;
+      if (!this.boards) ({ dashboards: this.boards, ranges_s: this.rangesS } = await get("dashboards"));
     } catch (trouble) {
       return this.fail(`The dashboards cannot be listed: ${trouble.message}.`);
     }
@@ -107,7 +116,7 @@ export class Page {
     say(this.title, board.title);
     say(this.said, board.answers);
     this.tabs.replaceChildren(...this.boards.map((each) => h("a", { href: this.link({ name: each.name, range: null }), "aria-current": each === board ? "page" : null }, each.title)));
-    this.ranges.replaceChildren(...Object.entries(RANGES).map(([name, [ms, words]]) => h("a", { href: this.link({ range: name }), "aria-current": ms === this.rangeMs ? "true" : null }, words)));
+    this.ranges.replaceChildren(...Object.entries(this.rangesS).map(([name, s]) => h("a", { href: this.link({ range: name }), "aria-current": s === this.rangeS ? "true" : null }, RANGES[name] ?? name)));
     const needsJob = board.panels.some((each) => each.needs_job);
     this.form.hidden = !needsJob;
     this.job.value = this.state.get("job") ?? "";
@@ -140,47 +149,65 @@ export class Page {
   }
 
   async load() {
-    this.waits = this.meter.arrivedMs === null;
-    if (this.waits) return say(this.when, "Waiting for the meter's clock…");
-    if (this.meter.asOfMs === null) return say(this.when, "Nothing has happened in this store yet: send events, and prices.");
     this.turn?.abort();
     const turn = new AbortController();
+    const { signal } = turn;
     this.turn = turn;
-    const toMs = Math.ceil((this.meter.asOfMs + 1) / 1000) * 1000;
-    const span = { fromMs: toMs - this.rangeMs, toMs };
-    const job = this.state.get("job") ?? "";
-    say(this.when, `${instant(span.fromMs)} to ${instant(toMs)}, asked for…`);
-    // In order, two at a time: so many of a reader the meter answers at once.
-    const waiting = [...this.panels];
-    const askNext = async () => {
-      for (let panel = waiting.shift(); panel && !turn.signal.aborted; panel = waiting.shift()) await this.ask(panel, span, job, turn.signal);
+    this.waits = false;
+    const asked = { range: this.range, job: this.state.get("job") };
+    const path = `dashboards/${encodeURIComponent(this.board.name)}?${new URLSearchParams(Object.entries(asked).filter(([, value]) => value))}`;
+    const waiting = new Map(this.panels.map((each) => [each.about.name, each]));
+    for (const panel of this.panels) panel.wait();
+    const busy = [];
+    let span = null;
+    const hear = (said) => {
+      if (signal.aborted) return;
+      if (span === null) {
+        span = { fromMs: said.from_ms, toMs: said.to_ms };
+        say(this.when, said.to_ms === null ? "Nothing has happened in this store yet: send events, and prices." : `${instant(span.fromMs)} to ${instant(span.toMs)}, asked for…`);
+        return;
+      }
+      const panel = waiting.get(said.name);
+      if (!panel) return;
+      if (said.error?.status === 503) return busy.push(panel);
+      waiting.delete(said.name);
+      if (said.error) panel.fail(said.error);
+      else panel.show(said, span);
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, askNext));
-    if (turn.signal.aborted) return;
+    try {
+      await this.patient((options) => lines(path, hear, options), signal);
+      for (const panel of busy) await this.ask(panel, span, asked.job ?? "", signal);
+    } catch (trouble) {
+      if (!signal.aborted) for (const panel of waiting.values()) panel.fail(trouble);
+    }
+    if (signal.aborted) return;
     this.turn = null;
+    this.waits = span?.toMs === null;
+    if (this.waits) for (const panel of this.panels) panel.done();
+    if (this.waits) return;
     this.askedMs = Date.now();
-    say(this.when, `${instant(span.fromMs)} to ${instant(toMs)}${this.paused ? "" : `, again every ${duration(this.rangeMs > DAY_MS ? SELDOM_MS : OFTEN_MS)}`}`);
+    say(this.when, `${span ? `${instant(span.fromMs)} to ${instant(span.toMs)}` : "No figures"}${this.paused ? "" : `, again every ${duration(this.everyMs)}`}`);
   }
 
+  /** A panel by itself, a little later: others were asking. */
   async ask(panel, span, job, signal) {
     const query = new URLSearchParams({ from_ms: span.fromMs, to_ms: span.toMs, ...(panel.about.needs_job ? { job } : {}) });
-    panel.wait();
     try {
-      panel.show(await this.patient(`panels/${panel.about.name}?${query}`, signal), span);
+      panel.show(await this.patient((options) => get(`panels/${panel.about.name}?${query}`, options), signal), span);
     } catch (trouble) {
       if (!signal.aborted) panel.fail(trouble);
     }
   }
 
   /** The answer; where others are asking, once more a little later. */
-  async patient(path, signal) {
+  async patient(ask, signal) {
     try {
-      return await get(path, { signal });
+      return await ask({ signal });
     } catch (trouble) {
       if (signal.aborted || trouble.status !== 503) throw trouble;
     }
     await new Promise((done) => setTimeout(done, AGAIN_MS));
-    return get(path, { signal });
+    return ask({ signal });
   }
 
   unknown() {

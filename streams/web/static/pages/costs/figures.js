@@ -9,6 +9,8 @@ const ROWS_MAX = 10_000;
 const NODE_LEVELS = new Set(["team", "cluster", "purchase", "gpu_type", "region", "cloud", "zone", "account", "instance_type"]);
 /** Levels of more names than the cells of one answer hold. */
 const MANY_LEVELS = new Set(["experiment", "job"]);
+/** Rows that are asked for first, where there may be thousands: the dearest of them are drawn, and the table begins with them. */
+const FIRST_ROWS = 100;
 export const JOBS_SHOWN = 10;
 export const DRIVERS_SHOWN = 8;
 
@@ -45,9 +47,23 @@ export async function askRows(view, level, signal) {
   const cells = ask(view, signal, { ...(hasNames(level) ? by : {}), per: view.period });
   cells.catch(() => undefined); // whoever draws them hears of it; without any rows nobody does
   // Without anything beside them, rows are the sums of their cells: the store adds them up once.
+  if (MANY_LEVELS.has(level) && !view.compare && !view.currency && !view.component && view.sort === "cost") return firstRows(view, level, cells, signal);
   const known = !MANY_LEVELS.has(level) && !view.compare && !view.currency ? await cells : null;
   const parts = known && !known.is_cut ? { ...known, rows: summedBy(known.rows, level) } : await ask(view, signal, { ...by, ...compare, ...inCurrency });
-  const whole = parts.is_cut ? (await ask(view, signal, { ...compare, ...inCurrency })).rows[0] : summed(parts.rows);
+  return rowsOf(view, level, parts, parts.is_cut ? (await ask(view, signal, { ...compare, ...inCurrency })).rows[0] : summed(parts.rows), cells);
+}
+
+/** The dearest rows of a level of many names; `rest` asks for all of them. The total is that of the cells, which have no names. */
+async function firstRows(view, level, cells, signal) {
+  const [parts, { rows }] = await Promise.all([ask(view, signal, { by: level, limit: FIRST_ROWS }), cells]);
+  if (!parts.is_cut) return rowsOf(view, level, parts, summed(parts.rows), cells);
+  const whole = summed(rows);
+  const rest = async () => rowsOf(view, level, await ask(view, signal, { by: level }), whole, cells);
+  return { ...rowsOf(view, level, parts, whole, cells), isCut: false, rest };
+}
+
+/** What is known of the rows of an answer, and of all of them together. */
+function rowsOf(view, level, parts, whole, cells) {
   const total = entryOf(view, whole ?? null, null);
   const rows = level === "component" ? COMPONENTS.map((name) => componentOf(view, whole, name)).filter(Boolean) : parts.rows.map((row) => entryOf(view, row, row[level])).filter((entry) => !view.component || entry.nano !== 0n || entry.previousNano);
   return { rows, total, rate: rateOf(view, parts.rows), isCut: parts.is_cut, leftOut: parts.left_out ?? null, cells };

@@ -238,7 +238,9 @@ export class Rows {
     say(this.more, `Show ${Math.min(left, 5 * FEW)} more of ${left}`);
     const beyond = found.isCut ? found.rows.reduce((rest, each) => rest - each.nano, found.total.nano) : 0n;
     const cut = found.isCut ? `Cut: ${found.leftOut === null ? "more" : plural(found.leftOut, "name")} that cost ${money(decimal(beyond))} together are left out; filter, or take a shorter time.` : "";
-    say(this.said, [`${plural(entries.length, "row")}.`, cut].filter(Boolean).join(" "));
+    // A file of some rows alone would look as if it had all.
+    this.save.disabled = Boolean(found.rest);
+    say(this.said, found.rest ? `The ${plural(entries.length, "row")} that cost most; the others are asked for.` : [`${plural(entries.length, "row")}.`, cut].filter(Boolean).join(" "));
     this.foot.replaceChildren(...this.sums(found.total, rates?.all, idle));
     even(this.table.element);
   }

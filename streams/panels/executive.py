@@ -39,7 +39,7 @@ _LEFT_OF_TODAY: Final = (
     f"(toUnixTimestamp(toDateTime({_TODAY} + 1, 'UTC')) - toUnixTimestamp({_UNTIL})) / 86400"
 )
 # What streams/costs/month.py says, which the page of costs shows: of 14 to 28 whole days before today each weekday by itself, of fewer
-# all alike. `days` are these days, from yesterday on; null without one.
+# all alike. `days` are these days, from yesterday on; null without one. Any hour before them says that all are known: the first of all is not looked for.
 _REST: Final = f"""
     SELECT if(counted = 0, NULL, arraySum(ahead -> if(ahead = 0, {_LEFT_OF_TODAY}, 1) * arrayAvg(
         arrayFilter((usd, back) -> back <= counted AND (counted < 14 OR (back + ahead) % 7 = 0), days, range(1, {_BASIS_DAYS + 1}))
@@ -48,7 +48,17 @@ _REST: Final = f"""
     (
         SELECT
             arrayMap(day -> arraySum(arrayMap((back, usd) -> if(back = day, usd, 0), backs, usds)), range(1, {_BASIS_DAYS + 1})) AS days,
-            (SELECT least({_BASIS_DAYS}, toInt64({_TODAY} - toDate(min(hour)))) FROM job_hours WHERE {USERS_JOBS} AND hour < {_UNTIL}) AS known,
+            (
+                SELECT least({_BASIS_DAYS}, toInt64({_TODAY} - toDate(min(first))))
+                FROM
+                (
+                    SELECT hour AS first FROM job_hours WHERE {USERS_JOBS} AND hour < {_TODAY} - {_BASIS_DAYS} LIMIT 1
+                    UNION ALL
+                    SELECT min(hour) FROM job_hours
+                    WHERE {USERS_JOBS} AND hour >= {_TODAY} - {_BASIS_DAYS} AND hour < {_UNTIL}
+                    HAVING count() > 0
+                )
+            ) AS known,
             greatest(0, if(known >= 14, known - known % 7, known)) AS counted
         FROM
         (
@@ -184,14 +194,13 @@ _OF_KINDS: Final = f"""
         FROM node_hours FINAL
         WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
         UNION ALL
-        SELECT h.hour, h.cluster, h.gpu_type, h.instance_type, toDecimal64(0, 9), h.gpu_cost_usd, h.usd, if(j.team = '', h.usd, 0)
+        SELECT h.hour, h.cluster, h.gpu_type, h.instance_type, toDecimal64(0, 9), h.gpu_cost_usd, h.usd, if(h.job_id IN (SELECT job_id FROM jobs FINAL WHERE team != ''), toDecimal64(0, 9), h.usd)
         FROM
         (
             SELECT hour, job_id, cluster, gpu_type, instance_type, gpu_cost_usd, if({USERS_JOBS}, {ROW_COST}, 0) AS usd
             FROM job_hours FINAL
             WHERE {IN_HOURS}
-        ) AS h
-        LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id"""
+        ) AS h"""
 
 UNALLOCATED: Final = f"""
 SELECT time, sum(idle) / nullIf(sum(cost), 0) AS "idle nodes", toFloat64(sum(no_team)) / nullIf(toFloat64(sum(jobs)), 0) AS "jobs without a team"

@@ -35,7 +35,8 @@ export class Panel {
   wait() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      this.element.classList.add("dimmed");
+      // Figures of before are dimmed; where there are none, eighteen filters would only take the browser's time.
+      this.element.classList.toggle("dimmed", Boolean(this.answer));
       this.tell(this.answer ? "" : "Asking the store…");
     }, SLOW_MS);
   }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from aiohttp import web
 
 from streams.calendar import Calendar
 from streams.costs.commitments import LEVELS, cells, coverage
-from streams.web.costs import made
+from streams.web.costs import both_made
 from streams.web.places import Client
 from streams.web.query_service import QueryService
 from streams.web.span_request import span_request
@@ -27,9 +26,11 @@ async def commitments(
     # One commitment has one owner, who bears what is not used.
     levels = (asked.level, "team") if asked.level == "commitment_id" else (asked.level,)
     # Each takes what jobs used hour by hour, which is most of its time: a core each.
-    rows, covered = await asyncio.gather(
-        made(service, client, cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar)),
-        made(service, client, coverage(asked.per, asked.span, asked.calendar)),
+    rows, covered = await both_made(
+        service,
+        client,
+        cells(levels, asked.per, asked.span, asked.limit + 1, asked.calendar),
+        coverage(asked.per, asked.span, asked.calendar),
     )
     return {
         **asked.echo(),

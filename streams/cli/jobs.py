@@ -18,7 +18,7 @@ from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.job_now import are_stored, job_now, lines_of
 from streams.cli.options import DataOption, UrlOption
-from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, say_none, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, Usd, say_full, say_none, to_json, usd, write
 from streams.cli.reading import Reader, reader_for
 from streams.costs.unproductive import unproductive_nano
 from streams.errors import TrainfareError
@@ -91,6 +91,7 @@ def jobs(
     found = Grid(answer.names, list(answer.rows()))
     asked = state or owner or team
     say_none(found.rows, form, "no job is like that" if asked else "the store has no job")
+    say_full(found.rows, form, limit)
     write(_marked(found) if form is OutputFormat.table else found, form)
 
 

@@ -13,7 +13,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.acting import ActingWorker
 from streams.cli.options import DataOption, UrlOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.clock import SystemClock
 from streams.errors import TrainfareError, WrongUseError
@@ -60,6 +60,7 @@ def show(
         if not receipt:
             receipts = store.records(_LIST, owner=owner, most=limit)
             _list(receipts, form)
+            say_full(receipts, form, limit)
             if not receipts and form is OutputFormat.table:
                 sys.stdout.write(_none_yet(store))
             return

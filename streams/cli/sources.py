@@ -11,7 +11,7 @@ from schemas.escaping import visible
 from schemas.validate_sources import KEY_PREFIX, NOT_UNDERSTOOD
 from streams.accounts.listed import ACCOUNTS, REASONS, listed
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, to_json, write
 from streams.cli.reading import reader
 from streams.topics import Topic
 
@@ -41,6 +41,7 @@ def sources(
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
+    say_full(found, form, limit)
     heads = ("source", "polled", "polls", "read", "metered", "free", "not_understood", "causes")
     write(Grid(heads, [_row(each) for each in found]), form)
     if form is OutputFormat.table:

@@ -75,6 +75,15 @@ def test_the_list_is_grouped_with_counts_and_an_example(data: Path) -> None:
     assert wrong["example"].startswith("field `nodes.n1`")
 
 
+@pytest.mark.parametrize("words", [("dead-letters", "list"), ("dead-letters", "list", "--each"), ("jobs",)])
+def test_a_list_that_the_limit_cuts_says_so(data: Path, words: tuple[str, ...]) -> None:
+    said = "trainfare: the first 1 row is shown, and there may be more: give a larger --limit\n"
+    done = trainfare(*words, "--data", data, "--limit", "1", "--format", "table")
+    assert (len(done.out.splitlines()), done.err) == (2, said)
+    for more in (("--limit", "1", "--format", "csv"), ("--limit", "20", "--format", "table")):
+        assert trainfare(*words, "--data", data, *more).err == ""
+
+
 def test_filters(data: Path) -> None:
     def places(*words: str) -> list[str]:
         done = trainfare("dead-letters", "list", "--each", "--data", data, "--format", "json", *words)

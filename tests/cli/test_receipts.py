@@ -54,6 +54,8 @@ def test_the_newest_come_first_with_what_became_of_their_messages(data: Path) ->
     assert second.endswith("none")
     only = trainfare("receipts", "show", "--data", data, "--owner", "bob", "--format", "json")
     assert [row["owner"] for row in json.loads(only.out)] == ["bob"]
+    cut = trainfare("receipts", "show", "--data", data, "--limit", "1", "--format", "table")
+    assert cut.err.startswith("trainfare: the first 1 row is shown, and there may be more")
 
 
 @pytest.mark.parametrize("name", ["run-8", a_receipt(CHEAPER).receipt_id])

@@ -104,6 +104,8 @@ def test_programs_get_all_classes(data: Path) -> None:
     }  # fmt: skip
     table = trainfare("sources", "--data", data, "--format", "csv", "--limit", "1")
     assert [line.split(",")[0] for line in table.out.splitlines()] == ["source", "gone"]
+    cut = trainfare("sources", "--data", data, "--format", "table", "--limit", "1")
+    assert cut.err.startswith("trainfare: the first 1 row is shown, and there may be more")
 
 
 def test_each_cause_is_one_alert(data: Path) -> None:

@@ -14,7 +14,7 @@ from schemas.redaction import kept_raw
 from streams.accounts.refused import advice_of
 from streams.cli.dead_letters.advice import field_of, pretty
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, say_none, stamp, to_json, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, say_none, stamp, to_json, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.errors import TrainfareError, WrongUseError
@@ -61,6 +61,7 @@ def list_(
         else:
             listed = groups(store, chosen, limit)
     say_none(listed.rows, form, "the store has no refused record that is like this")
+    say_full(listed.rows, form, limit)
     if form is OutputFormat.table:
         listed = Grid(listed.columns, [(*row, _short(visible(str(text)))) for *row, text in listed.rows])
     write(listed, form)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streams.accounts.account import Account
+from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.records import TrackedRun, experiments_of, run_of, runs_of
@@ -57,11 +57,13 @@ class TrackingServer:
         """
         keys = sorted(experiments)
         found: dict[str, TrackedRun] = {}
+        unread = KeyedAccount()
         for first in range(0, len(keys), _EXPERIMENTS_PER_QUESTION):
             part = keys[first : first + _EXPERIMENTS_PER_QUESTION]
             # Those that end between the two questions are in the second.
             for condition in ("attributes.status = 'RUNNING'", f"attributes.end_time >= {ended_ms}"):
-                found.update((run.run_id, run) for run in self._search(part, condition, account))
+                found.update((run.run_id, run) for run in self._search(part, condition, unread))
+        account.add(unread.total())
         return found
 
     def run(self, run_id: str, account: Account) -> TrackedRun | None:
@@ -71,11 +73,15 @@ class TrackingServer:
             SourceUnavailableError: The server does not answer.
         """
         try:
-            return run_of(self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}"), account)
+            answer = self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}")
         except BadStatusError as fault:
             if fault.status == _NOT_FOUND:
                 return None
             raise
+        unread = KeyedAccount()
+        found = run_of(answer, unread)
+        account.add(unread.total())
+        return found
 
     def log_metrics(self, run_id: str, values: Mapping[str, float], at_ms: int, step: int) -> None:
         """Write metrics of a run.
@@ -88,7 +94,9 @@ class TrackingServer:
         ]
         self._ask("/runs/log-batch", {"run_id": run_id, "metrics": metrics})
 
-    def _search(self, experiments: Sequence[str], condition: str, account: Account) -> Iterator[TrackedRun]:
+    def _search(
+        self, experiments: Sequence[str], condition: str, unread: KeyedAccount
+    ) -> Iterator[TrackedRun]:
         found: list[TrackedRun] = []
 
         def page(token: str) -> str:
@@ -99,7 +107,7 @@ class TrackingServer:
                 "max_results": _RUNS_PER_PAGE,
                 "page_token": token,
             }
-            runs, following = runs_of(self._ask("/runs/search", body), account)
+            runs, following = runs_of(self._ask("/runs/search", body), unread)
             found.extend(runs)
             return following
 

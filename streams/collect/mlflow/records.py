@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from schemas.escaping import visible
-from streams.accounts.account import Account
+from streams.accounts.account import KeyedAccount
 from streams.collect.collector import SourceUnavailableError
 
 _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
@@ -127,8 +127,8 @@ def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
     return {each.experiment_id: each.name for each in found.experiments}, found.next_page_token or ""
 
 
-def runs_of(answer: bytes, account: Account) -> RunPage:
-    """A page of runs; what cannot be read is added to `account`.
+def runs_of(answer: bytes, account: KeyedAccount) -> RunPage:
+    """A page of runs; what cannot be read is added to `account`, by its text: two questions may have it in their answers.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.
@@ -138,7 +138,7 @@ def runs_of(answer: bytes, account: Account) -> RunPage:
     return RunPage(runs, found.next_page_token or "")
 
 
-def run_of(answer: bytes, account: Account) -> TrackedRun | None:
+def run_of(answer: bytes, account: KeyedAccount) -> TrackedRun | None:
     """One run; None, and what is wrong in `account`, if it cannot be read.
 
     Raises:
@@ -154,11 +154,11 @@ def _decoded(what: str, answer: bytes, form: type[Form]) -> Form:
         raise SourceUnavailableError(f"{what}: no JSON of MLflow ({visible(str(fault)[:200])})") from None
 
 
-def _read(raw: msgspec.Raw, account: Account) -> TrackedRun | None:
+def _read(raw: msgspec.Raw, account: KeyedAccount) -> TrackedRun | None:
     try:
         return _run(msgspec.json.decode(raw, type=_WireRun))
     except (ValueError, RecursionError) as fault:
-        account.not_understood("malformed", f"runs: {str(fault)[:300]}")
+        account.not_understood(bytes(raw), "malformed", f"runs: {str(fault)[:300]}")
         return None
 
 

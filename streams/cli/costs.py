@@ -15,7 +15,7 @@ from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
-from streams.costs.answer import cost_steps
+from streams.costs.answer import CostRows, cost_steps
 from streams.costs.driver_cells import driver_steps
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
@@ -133,7 +133,7 @@ def costs(
             (left_out,) = store.records(sql, **bound)
         causes = None
         if request.drivers:
-            causes = store.answered(driver_steps(request))
+            causes = store.answered(driver_steps(request)) if found.has_before else CostRows((), [], False)
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
     sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)
@@ -155,7 +155,7 @@ def costs(
         write(lines, form)
     if form is OutputFormat.table and not found.rows:
         sys.stderr.write(f"nothing matches; {_said_of(known)}\n")
-    if causes is not None:
+    if causes is not None and found.has_before:
         sys.stdout.write("\nDrivers of the change (USD)\n")
         write(shown_drivers(causes), form)
 

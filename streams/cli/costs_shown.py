@@ -59,10 +59,11 @@ def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> G
 
 
 def _total(name: str, rows: list[dict[str, Any]]) -> Any:
-    """The exact sum of a column of money, empty for others; in a currency only of rows that have one rate."""
+    """The exact sum of a column of money, empty for others, and of a comparison that some rows do not have; in a currency only of rows that have one rate."""
     if name == "cost" and len({row["rate_day"] for row in rows}) == 1 and rows[0]["rate_day"]:
         return money(exact_sum(row[name] for row in rows), rows[0]["currency"])
-    if not name.endswith("_usd"):
+    is_part = name in _ALWAYS and any(row[name] is None for row in rows)  # some are not compared
+    if is_part or not name.endswith("_usd"):
         return ""
     return usd(exact_sum(row[name] for row in rows if row[name] is not None))
 

@@ -14,9 +14,10 @@ from schemas.counting import how_many
 from schemas.durations import DATETIME_END_MS, HOUR_MS
 from streams.costs.currency import RATE_COLUMNS, add_converted, rate_day, rates_steps
 from streams.costs.day_parts import Steps
-from streams.costs.periods import next_ms
-from streams.costs.request import CostRequest, Period
-from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps, span_steps
+from streams.costs.parts import extent_ms_sql
+from streams.costs.periods import next_ms, previous_ms
+from streams.costs.request import CostRequest, Metric, Period
+from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps, previous_span, span_steps
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
@@ -37,6 +38,7 @@ class CostRows(NamedTuple):
     is_cut: bool  # there are more than the limit
     left_out: int | None = 0  # how many more; None: that was not counted
     note: str = ""  # what is missing
+    has_before: bool = True  # whether there is a time before that asked for
 
 
 def cost_steps(request: CostRequest, now_ms: int = _LAST_MS) -> Steps[CostRows]:
@@ -46,10 +48,22 @@ def cost_steps(request: CostRequest, now_ms: int = _LAST_MS) -> Steps[CostRows]:
         request: What was asked.
         now_ms: When, ms since 1970: a period that has not ended then has the newest rate of its currency; without it all have ended.
     """
-    before = (yield from compared_steps(request)).rows if request.compare else ()
+    before: Iterable[Sequence[object]] = ()
+    begun_ms = 0
+    if request.compare:
+        begun_ms = yield from _begun_steps(request)
+        before = (yield from compared_steps(request)).rows
     found = yield from asked_steps(request)
-    made = cost_rows(request, found.names, found.rows, before)
+    made = cost_rows(request, found.names, found.rows, before, begun_ms)
     return (yield from _converted(request, made, now_ms)) if request.currency else made
+
+
+def _begun_steps(request: CostRequest) -> Steps[int]:
+    """Ask for the first hour that has costs of what the request is about, ms since 1970; 0: none has."""
+    if request.metric is not Metric.m3:
+        return (yield from span_steps()).first_s * 1000
+    ((first_ms, _),) = (yield extent_ms_sql(request), {}).rows()
+    return int(str(first_ms))
 
 
 def _converted(request: CostRequest, found: CostRows, now_ms: int) -> Steps[CostRows]:
@@ -69,7 +83,8 @@ def _converted(request: CostRequest, found: CostRows, now_ms: int) -> Steps[Cost
             add_converted(rows, "cost_usd", rates.on(days[start]), "cost")
     missing = sum(row["rate_day"] is None for row in found.rows)
     note = f"{how_many(missing, 'row has', 'rows have')} no rate of {request.currency} of the week by their day; `trainfare fx load` loads rates"
-    return found._replace(columns=(*found.columns, "cost", *RATE_COLUMNS), note=note if missing else "")
+    notes = [each for each in (found.note, note if missing else "") if each]
+    return found._replace(columns=(*found.columns, "cost", *RATE_COLUMNS), note="; ".join(notes))
 
 
 def _days(request: CostRequest, start: str | None) -> tuple[date, date]:
@@ -88,14 +103,18 @@ def cost_rows(
     names: Sequence[str],
     rows: Iterable[Sequence[object]],
     before: Iterable[Sequence[object]] = (),
+    begun_ms: int = 0,
 ) -> CostRows:
     """The cells asked for, by period; with a comparison also those of which only the period before has costs.
+
+    Of a period that nothing precedes nothing is said of a change: its cost is no rise.
 
     Args:
         request: What was asked.
         names: The columns of the rows of `asked_steps`.
         rows: That result.
         before: The rows of `compared_steps`, where the request compares.
+        begun_ms: The first hour with costs at all, ms since 1970.
 
     Raises:
         WrongUseError: There are too many cells to compare.
@@ -104,8 +123,10 @@ def cost_rows(
     cells: list[Row] = [dict(zip(columns, row, strict=True)) for row in rows]
     for cell in cells:
         cell["period_start"] = _utc(cell["period_start"])
+    note = ""
     if request.compare:
-        columns, cells = _compared(request, columns, cells, before)
+        columns, cells = _compared(request, columns, cells, before, begun_ms)
+        note = _uncompared(request, cells, begun_ms)
     if request.has_own_cells:
         columns = (*columns, PERIOD_HOURS)
         for cell in cells:
@@ -121,7 +142,22 @@ def cost_rows(
         for name in ("peak_hour", f"{PREVIOUS}peak_hour"):
             if cell.get(name) is not None:
                 cell[name] = request.calendar.iso(_ms(_utc(cell[name])))
-    return CostRows(columns, cells, is_cut, left_out if is_cut else 0)
+    has_before = request.from_ms is None or request.from_ms > begun_ms or not begun_ms
+    return CostRows(columns, cells, is_cut, left_out if is_cut else 0, note, has_before)
+
+
+def _uncompared(request: CostRequest, cells: Sequence[Row], begun_ms: int) -> str:
+    """That of the first cells all or a part of the time before is not there; empty: it is."""
+    begun = f"costs begin at {request.calendar.iso(begun_ms)}"
+    if missing := sum(cell["change_usd"] is None for cell in cells):
+        which = "" if missing == len(cells) else f"{how_many(missing, 'row is', 'rows are')} "
+        return f"{which}not compared: {begun}, there is no time before"
+    starts = {_ms(cell["period_start"]) for cell in cells}
+    if request.per is Period.all:
+        is_part = bool(starts) and (previous_span(request)[0] or 0) < begun_ms
+    else:
+        is_part = any(previous_ms(start_ms, request) < begun_ms for start_ms in starts)
+    return f"the time before is not all there: {begun}" if is_part else ""
 
 
 def _decimal(value: object) -> Decimal:
@@ -129,7 +165,11 @@ def _decimal(value: object) -> Decimal:
 
 
 def _compared(
-    request: CostRequest, columns: Sequence[str], cells: list[Row], rows: Iterable[Sequence[object]]
+    request: CostRequest,
+    columns: Sequence[str],
+    cells: list[Row],
+    rows: Iterable[Sequence[object]],
+    begun_ms: int,
 ) -> tuple[tuple[str, ...], list[Row]]:
     width = len(request.by)
     before: dict[tuple[Any, ...], Sequence[object]] = {}
@@ -151,22 +191,28 @@ def _compared(
             known[key] = dict.fromkeys(columns) | dict(zip(("period_start", *request.by), key, strict=True))
             known[key]["cost_usd"] = _ZERO_USD
     metric = columns[width + 2 :]
+    begun = _instant(begun_ms)
     found = [
-        _beside(known[key], metric, before.get(key))
+        _beside(known[key], metric, before.get(key), has_before=key[0] > begun)
         for key in sorted(known, key=lambda key: _order(key, known[key]))
     ]
     beside = [each for name in metric for each in (name, PREVIOUS + name)]
     return (*columns[: width + 2], *beside, *_CHANGES), found
 
 
-def _beside(cell: Row, metric: Sequence[str], before: Sequence[object] | None) -> Row:
-    """A cell with the cost and the metric of the one before it; without one its cost was 0, and it had no metric."""
+def _beside(cell: Row, metric: Sequence[str], before: Sequence[object] | None, *, has_before: bool) -> Row:
+    """A cell with the cost and the metric of the one before it.
+
+    Without one its cost was 0, or is not known where there is no time before; and it had no metric.
+    """
     cost, *values = (_ZERO_USD, *([None] * len(metric))) if before is None else before
     before_usd = _decimal(cost)
     change_usd = cell["cost_usd"] - before_usd
     found = {name: value for name, value in cell.items() if name not in metric}
     for name, value in zip(metric, values, strict=True):
         found |= {name: cell[name], PREVIOUS + name: value}
+    if not has_before:
+        return found | dict.fromkeys(_CHANGES)
     ratio = float(change_usd / before_usd) if before_usd else None
     return found | dict(zip(_CHANGES, (before_usd, change_usd, ratio), strict=True))
 

@@ -72,11 +72,12 @@ async def costs(
             "rows": found.rows,
             "is_cut": found.is_cut,
             "left_out": found.left_out,
-            **({"note": found.note} if asked.currency else {}),
+            **({"note": found.note} if asked.currency or asked.compare else {}),
         }
         if asked.drivers:
-            drivers = await made(service, client, driver_steps(asked))
-            body["drivers"] = drivers.rows
+            body["drivers"] = (
+                (await made(service, client, driver_steps(asked))).rows if found.has_before else []
+            )
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     return body

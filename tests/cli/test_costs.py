@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -191,9 +192,21 @@ def test_rows_that_are_cut_are_said_with_what_shows_them(data: Path) -> None:
     assert [line.split()[0] for line in done.out.splitlines()] == ["owner", "ada"]
     fewer = "ask for fewer levels (--by), longer periods (--per) or a part (--where)\n"
     assert done.err == f"trainfare: only 1 row is shown, and no total: give a larger --limit (10,000 at most), or {fewer}"  # fmt: skip
-    span = ("--from", "2026-06-01", "--to", "2026-06-02", "--compare", "previous")
+    span = ("--from", "2026-06-01T11:00", "--to", "2026-06-01T12:00", "--compare", "previous")
     assert trainfare(*words, *span).err == "trainfare: only 1 of 2 rows are shown, and no total: --limit 2 shows all\n"  # fmt: skip
     assert "total" not in trainfare(*words, "--format", "csv").err
+
+
+def test_a_first_week_is_no_rise(data: Path) -> None:
+    done = trainfare("costs", "--per", "week", "--compare", "previous", "--data", data)
+    assert (
+        done.err == "trainfare: not compared: costs begin at 2026-06-01T10:00:00Z, there is no time before\n"
+    )
+    (row,) = csv.DictReader(
+        trainfare("costs", "--per", "week", "--compare", "previous", "--data", data, "--format", "csv").out.splitlines()
+    )  # fmt: skip
+    changes = ("cost_usd", "previous_cost_usd", "change_usd", "change_ratio")
+    assert [row[name] for name in changes] == ["4.500000000", "", "", ""]
 
 
 def test_an_empty_answer_says_what_there_is(data: Path) -> None:

@@ -118,11 +118,49 @@ def test_cells_are_those_without_a_comparison_beside_the_equal_part_before(
     assert {key for key, row in beside.items() if row["cost_usd"]} == alone.keys()
     assert all(beside[key]["cost_usd"] == cost for key, cost in alone.items())
     keyed = {
-        (datetime.fromisoformat(at), cluster): (int(row["cost_usd"].scaleb(9)), int(row["previous_cost_usd"].scaleb(9)))
+        (datetime.fromisoformat(at), cluster): (int(row["cost_usd"].scaleb(9)), nano_of(row["previous_cost_usd"]))
         for (at, cluster), row in beside.items()
     }  # fmt: skip
-    assert keyed == {key: (now.get(key, 0), then.get(key, 0)) for key in now.keys() | then.keys()}
-    assert all(row["change_usd"] == row["cost_usd"] - row["previous_cost_usd"] for row in found)
+    begun = min(at for at, _, _ in hours)
+    # What nothing precedes at all is no rise.
+    assert keyed == {
+        key: (now.get(key, 0), then.get(key, 0) if key[0] > begun else None)
+        for key in now.keys() | then.keys()
+    }
+    for row in found:
+        before_usd = row["previous_cost_usd"]
+        assert row["change_usd"] == (None if before_usd is None else row["cost_usd"] - before_usd)
+
+
+def nano_of(usd: Decimal | None) -> int | None:
+    return None if usd is None else int(usd.scaleb(9))
+
+
+@pytest.mark.parametrize(
+    ("words", "note", "has_before"),
+    [
+        (
+            {"per": "week"},
+            "1 row is not compared: costs begin at 2026-01-20T00:00:00Z, there is no time before",
+            True,
+        ),
+        ({"from_": "2026-01-13", "to": "2026-01-27"}, "not compared: costs begin at 2026-01-20T00:00:00Z", False),
+        (
+            {"from_": "2026-01-24", "to": "2026-02-03"},
+            "the time before is not all there: costs begin at 2026-01-20T00:00:00Z",
+            True,
+        ),
+        ({"from_": "2026-02-10", "to": "2026-02-12"}, "", True),
+    ],
+)  # fmt: skip
+def test_where_costs_begin_is_said_of_what_cannot_be_compared(
+    store: ClickHouseStore, words: dict[str, str], note: str, *, has_before: bool
+) -> None:
+    found = asked(store, **words, compare="previous")
+    assert found.note.startswith(note)
+    assert bool(found.note) == bool(note)
+    assert found.has_before == has_before
+    assert all((row["change_usd"] is None) == (row["change_ratio"] is None) for row in found.rows)
 
 
 def test_the_whole_span_is_compared_with_the_equally_long_one_before(

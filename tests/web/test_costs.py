@@ -89,19 +89,27 @@ def test_the_month_so_far_without_a_day_to_judge_the_rest_by(store: ClickHouseSt
 
 
 def test_the_change_and_what_explains_it(store: ClickHouseStore) -> None:
+    found = get(store, "from=2026-03-01T13:00&to=2026-03-01T14:00&compare=previous&drivers=1")
+    (row,) = found["rows"]
+    assert (row["cost_usd"], row["change_usd"]) == ("0.000000000", f"-{row['previous_cost_usd']}")
+    first, others = found["drivers"]
+    assert (first["job"], first["component"], first["quantity_effect_usd"]) == ("a", "gpu", f"-{COST_A}")
+    assert Decimal(first["change_usd"]) + Decimal(others["change_usd"]) == Decimal(row["change_usd"])
+
+
+def test_what_nothing_precedes_has_no_change_and_nothing_that_explains_it(store: ClickHouseStore) -> None:
     found = get(store, "from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=1")
     (row,) = found["rows"]
-    assert (row["previous_cost_usd"], row["change_usd"]) == ("0.000000000", row["cost_usd"])
-    first, others = found["drivers"]
-    assert (first["job"], first["component"], first["quantity_effect_usd"]) == ("a", "gpu", COST_A)
-    assert Decimal(first["change_usd"]) + Decimal(others["change_usd"]) == Decimal(row["change_usd"])
+    assert (row["previous_cost_usd"], row["change_usd"], row["change_ratio"]) == (None, None, None)
+    assert found["note"] == "not compared: costs begin at 2026-03-01T12:00:00Z, there is no time before"
+    assert found["drivers"] == []
 
 
 @pytest.mark.parametrize("level", ["team", "cluster"])
 def test_the_drivers_of_any_level_sum_to_the_change(store: ClickHouseStore, level: str) -> None:
-    found = get(store, f"from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=9&by={level}")
+    found = get(store, f"from=2026-03-01T13:00&to=2026-03-01T14:00&compare=previous&drivers=9&by={level}")
     changes = [sum(Decimal(row["change_usd"]) for row in rows) for rows in (found["rows"], found["drivers"])]
-    assert changes[0] == changes[1] > 0
+    assert changes[0] == changes[1] < 0
 
 
 @pytest.mark.parametrize(
@@ -140,7 +148,7 @@ def test_a_large_answer_is_made_off_the_event_loop(
 
     monkeypatch.setattr("streams.costs.answer.cost_rows", watched(cost_rows))
     monkeypatch.setattr("streams.costs.driver_cells.driver_rows", watched(driver_rows))
-    get(store, "from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=1")
+    get(store, "from=2026-03-01T13:00&to=2026-03-01T14:00&compare=previous&drivers=1")
     assert len(threads) == 2
     assert threading.get_ident() not in threads
 

@@ -23,6 +23,7 @@ from streams.cli.progress import progress
 from streams.cli.replay import quieter
 from streams.clock import SystemClock
 from streams.config.settings import Settings
+from streams.costs.unpriced_gpus import types_said
 from streams.errors import TrainfareError, WrongUseError
 from streams.log import configure_logging
 
@@ -135,7 +136,8 @@ def _mend_of_unpriced(result: BackfillResult, settings: Settings) -> str:
         if data is None
         else f"`trainfare prices load FILE --out prices.jsonl`, `trainfare backfill prices.jsonl --data {data}`"
     )
-    return f"{hours:,f} GPU-hours have no price: {loaded}, then this command again (docs/backfill.md, Prices)"
+    types = ((name, each.quantize(_MILLIONTH).normalize()) for name, each in result.unpriced_types)
+    return f"{hours:,f} GPU-hours have no price, {types_said(types)}: {loaded}, then this command again (docs/backfill.md, Prices)"
 
 
 def _instant_ms(text: str) -> int:

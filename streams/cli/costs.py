@@ -15,7 +15,7 @@ from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
-from streams.costs.answer import CostRows, cost_steps
+from streams.costs.answer import CostRows, cost_steps, unpriced_steps
 from streams.costs.driver_cells import driver_steps
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
@@ -131,6 +131,7 @@ def costs(
         if request.metric is Metric.m3:
             sql, bound = left_out_sql(HourSpan(request.from_ms, request.to_ms))
             (left_out,) = store.records(sql, **bound)
+        unpriced = store.answered(unpriced_steps(request, found))
         causes = None
         if request.drivers:
             causes = store.answered(driver_steps(request)) if found.has_before else CostRows((), [], False)
@@ -139,6 +140,8 @@ def costs(
     sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)
     if found.note:
         sys.stderr.write(f"trainfare: {found.note}\n")
+    if unpriced:
+        sys.stderr.write(f"trainfare: {unpriced}\n")
     if found.is_cut:
         sys.stderr.write(
             f"trainfare: {_said_cut(limit, found.left_out, has_total=form is OutputFormat.table)}\n"

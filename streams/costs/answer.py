@@ -6,6 +6,7 @@ It computes no cost: it finds the cell before each cell and subtracts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -16,8 +17,9 @@ from streams.costs.currency import RATE_COLUMNS, add_converted, rate_day, rates_
 from streams.costs.day_parts import Steps
 from streams.costs.parts import extent_ms_sql
 from streams.costs.periods import next_ms, previous_ms
-from streams.costs.request import CostRequest, Metric, Period
+from streams.costs.request import ROWS_MAX, CostRequest, Metric, Period
 from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps, previous_span, span_steps
+from streams.costs.unpriced_gpus import MENDS, types_said
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
@@ -27,6 +29,9 @@ PREVIOUS: Final = "previous_"
 PERIOD_HOURS: Final = "period_hours"
 _LAST_MS: Final = DATETIME_END_MS - HOUR_MS
 _CHANGES: Final = (f"{PREVIOUS}cost_usd", "change_usd", "change_ratio")
+#: Of the total: a column of GPU-hours.
+UNPRICED_HOURS: Final = "unpriced_gpu_h"
+_THOUSANDTH: Final = Decimal("0.001")
 _ZERO_USD: Final = Decimal("0.000000000")
 
 
@@ -56,6 +61,17 @@ def cost_steps(request: CostRequest, now_ms: int = _LAST_MS) -> Steps[CostRows]:
     found = yield from asked_steps(request)
     made = cost_rows(request, found.names, found.rows, before, begun_ms)
     return (yield from _converted(request, made, now_ms)) if request.currency else made
+
+
+def unpriced_steps(request: CostRequest, found: CostRows) -> Steps[str]:
+    """Ask, where rows have GPU-hours without a price, of which types of GPU; a sentence with what mends it, else nothing."""
+    if not any(row.get(UNPRICED_HOURS) for row in found.rows):
+        return ""
+    bare = replace(request, by=("gpu_type",), per=Period.all, compare=False, drivers=0, limit=ROWS_MAX)
+    rows = (yield from cost_steps(replace(bare, currency=""))).rows
+    hours = [(str(row["gpu_type"]), _decimal(row[UNPRICED_HOURS] or 0).quantize(_THOUSANDTH)) for row in rows]
+    total = sum((each for _, each in hours), Decimal(0))
+    return f"{total:,f} GPU-hours have no price, and are not in the cost: {types_said(hours)}; {MENDS}"
 
 
 def _begun_steps(request: CostRequest) -> Steps[int]:

@@ -65,7 +65,7 @@ def test_hours_without_a_price_are_said_with_what_gives_them_theirs(tmp_path: Pa
     log = write(tmp_path / "log.jsonl", [each for each in lines if each not in prices])
     done = on(data, log)
     hours = json.loads(done.out)["unpriced_gpu_hours"].rstrip("0")
-    said = f"trainfare: {hours} GPU-hours have no price: `trainfare prices load FILE --out prices.jsonl`, "
+    said = f"trainfare: {hours} GPU-hours have no price, {hours} of GPUs without a type: `trainfare prices load FILE --out prices.jsonl`, "
     assert f"{said}`trainfare backfill prices.jsonl --data {data}`, then this command again" in done.err
     assert on(data, write(tmp_path / "prices.jsonl", prices)).code == 0
     again = on(data, log)

@@ -239,3 +239,20 @@ def test_what_is_no_zone_is_refused(data: Path, command: str) -> None:
     done = trainfare(*command.split(), "--tz", "../../etc/passwd", "--data", data)
     assert (done.code, done.out) == (2, "")
     assert "--tz: '../../etc/passwd' is no time zone" in done.err
+
+
+def test_gpu_hours_without_a_price_are_named_by_type_with_what_mends_it(tmp_path: Path) -> None:
+    jobs = [(f"j{at}", f"G{at}", 1 + at) for at in range(5)]
+    lines = [
+        event("jobs", 0, job_id=name, type="started", gpu_count=gpus, gpu_type=kind)
+        for name, kind, gpus in jobs
+    ]
+    ends = [event("jobs", 1, job_id=name, type="completed") for name, *_ in jobs]
+    (tmp_path / "events.jsonl").write_text("".join(lines + ends))
+    assert trainfare("replay", tmp_path / "events.jsonl", "--data", tmp_path / "meter").code == 0
+    done = trainfare("costs", "--by", "job", "--data", tmp_path / "meter")
+    types = "5.000 of G4, 4.000 of G3, 3.000 of G2, 3.000 of 2 more"
+    mends = "`trainfare prices load FILE` loads prices (docs/prices.md, Load a list)"
+    assert (
+        done.err == f"trainfare: 15.000 GPU-hours have no price, and are not in the cost: {types}; {mends}\n"
+    )

@@ -221,6 +221,8 @@ def test_what_has_no_price_is_no_zero(board: Board) -> None:
     expect(rows.nth(1)).to_contain_text("\N{GREATER-THAN OR EQUAL TO} $150.00")
     expect(rows.nth(2)).to_contain_text("unpriced")
     expect(page.locator(".basis")).to_contain_text("some GPU-hours have no price")
+    expect(page.locator(".basis")).to_contain_text(" of partly, ")
+    expect(page.locator(".basis")).to_contain_text("trainfare prices load FILE loads prices")
     page.evaluate("location.hash = '#/costs?compare=off'")
     expect(page.locator(".costs-drivers")).to_be_hidden()
     expect(page.locator("#page .dimmed")).to_have_count(0)

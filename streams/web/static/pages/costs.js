@@ -6,7 +6,7 @@ import { duration, instant, stamp, zone } from "../format.js";
 import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
-import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
+import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, askUnpriced, entryOf, hasIdle } from "./costs/figures.js";
 import { Controls, DearestJobs, Drivers, nameOf, replaced, Rows, Tiles } from "./costs/parts.js";
 import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
 
@@ -62,6 +62,7 @@ export class Page {
       if (view.compare && view.fromMs <= firstMs) Object.assign(view, { compare: false, uncomparable: true });
       const { level, found } = await this.firstLevel(view, signal);
       this.head(view, level, found, span);
+      if (found.total.unpricedHours > 0) this.nameUnpriced(view, level, found, span, signal);
       await this.fill(view, level, found, signal);
     } catch (trouble) {
       if (!signal.aborted) this.fail(trouble);
@@ -70,6 +71,16 @@ export class Page {
       if (!signal.aborted) this.wait("");
     }
     return undefined;
+  }
+
+  /** Of which types of GPU the hours without a price are: asked for only where there are any, and after the rows. */
+  async nameUnpriced(view, level, found, span, signal) {
+    try {
+      const unpriced = await askUnpriced(view, signal);
+      if (!signal.aborted) say(this.basis, this.basisOf(view, level, { ...found, unpriced }, span));
+    } catch {
+      // It is said without types.
+    }
   }
 
   /** The rows of the first level that has names: one without any is passed over. */
@@ -117,7 +128,7 @@ export class Page {
     else if (until < view.toMs) said.push(`Provisional from ${at(until)} ${zone(until)} on: bills are loaded until then.`);
     if (view.currency && found.rate) said.push(`${found.rate.currency} at the last rate by the end of this time: ${found.rate.words}; the chart and all else are dollars.`);
     else if (view.currency) said.push(view.component || level === "component" ? `Parts of the cost are dollars, not ${view.currency}.` : `No rate of ${view.currency} of the week by the end of this time is loaded: trainfare fx load FILE.`);
-    if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
+    if (found.total.unpricedHours > 0) said.push(`≥: some GPU-hours have no price, and are not in the amount${found.unpriced ? `: ${found.unpriced}` : ""}. trainfare prices load FILE loads prices.`);
     for (const gap of span.label_gaps ?? []) said.push(`Not in the amount: ${visible(gap)}.`);
     const beforeMs = 2 * view.fromMs - view.toMs;
     const began = Date.parse(span.first_hour);

@@ -1,7 +1,8 @@
 // The figures of the Costs page, from the answers of /api/v1/costs. Money is added as integers of nano-dollars; rates are divided once.
 
+import { visible } from "../../dom.js";
 import { get } from "../../feed.js";
-import { decimal, nano } from "../../format.js";
+import { count, decimal, nano } from "../../format.js";
 import { COMPONENTS } from "../../words.js";
 import { asked, before, periodsOf, zoneName } from "./view.js";
 
@@ -11,6 +12,7 @@ const NODE_LEVELS = new Set(["team", "cluster", "purchase", "gpu_type", "region"
 const MANY_LEVELS = new Set(["experiment", "job"]);
 /** Rows that are asked for first, where there may be thousands: the dearest of them are drawn, and the table begins with them. */
 const FIRST_ROWS = 100;
+const UNPRICED_TYPES = 3;
 export const JOBS_SHOWN = 10;
 export const DRIVERS_SHOWN = 8;
 
@@ -67,6 +69,16 @@ function rowsOf(view, level, parts, whole, cells) {
   const total = entryOf(view, whole ?? null, null);
   const rows = level === "component" ? COMPONENTS.map((name) => componentOf(view, whole, name)).filter(Boolean) : parts.rows.map((row) => entryOf(view, row, row[level])).filter((entry) => !view.component || entry.nano !== 0n || entry.previousNano);
   return { rows, total, rate: rateOf(view, parts.rows), isCut: parts.is_cut, leftOut: parts.left_out ?? null, cells };
+}
+
+/** The types of GPU with the most GPU-hours without a price, in words. */
+export async function askUnpriced(view, signal) {
+  const { rows } = await ask(view, signal, { by: "gpu_type" });
+  const types = rows.filter((row) => row.unpriced_gpu_h > 0).sort((one, other) => other.unpriced_gpu_h - one.unpriced_gpu_h);
+  const hours = (some) => some.reduce((sum, row) => sum + row.unpriced_gpu_h, 0);
+  const said = types.slice(0, UNPRICED_TYPES).map((row) => `${count(row.unpriced_gpu_h)} of ${visible(row.gpu_type) || "GPUs without a type"}`);
+  const rest = types.slice(UNPRICED_TYPES);
+  return [...said, ...(rest.length ? [`${count(hours(rest))} of ${count(rest.length)} more`] : [])].join(", ");
 }
 
 /** The rate that the rows of one span share, in words; null: none is known, or none is asked for. */

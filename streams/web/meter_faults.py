@@ -193,13 +193,20 @@ def _other(status: WorkerStatus) -> Iterator[MeterFault]:
 
 def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     outcomes = stored.get("deliveries_lately") or {}
-    for outcome, words in (("failed", "given up"), ("no_receiver", "without an address")):
+    for outcome, words, mends in (
+        ("failed", "given up", "try the address of an owner: trainfare alerts test NAME"),
+        (
+            "no_receiver",
+            "without an address",
+            "give its owner an address (trainfare apply), and who has none alerts.default_webhook",
+        ),
+    ):
         if count := outcomes.get(outcome, 0):
             said = f"{how_many(count, 'message')} of the last days {words}"
             yield _fault(
                 f"deliveries {outcome}",
                 said,
-                "try the address of an owner: trainfare alerts test --owner NAME",
+                mends,
                 "trouble.md#messages-not-delivered",
             )
 

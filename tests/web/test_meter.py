@@ -118,6 +118,9 @@ def test_sources_and_deliveries_that_need_mending() -> None:
     )
     assert [each.what for each in found] == ["deliveries failed", "source slurm"]
     assert found[1].mends == "name its GPUs in instance_gpus"
+    assert found[0].mends == "try the address of an owner: trainfare alerts test NAME"
+    (nobody,) = stored_faults({"deliveries": {"no_receiver": 2}, "deliveries_lately": {"no_receiver": 2}})
+    assert "alerts.default_webhook" in nobody.mends  # the owner has no address that could be tried
 
 
 def test_what_was_refused_long_ago_is_listed_and_nothing_to_mend() -> None:

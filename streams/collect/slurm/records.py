@@ -359,5 +359,5 @@ def time_of(value: Count) -> int:
 
 
 def states_of(value: States) -> frozenset[str]:
-    """One state or several."""
-    return frozenset([value] if isinstance(value, str) else value)
+    """One state or several; of `CANCELLED by 1000`, as tables of sacct have it, without by whom."""
+    return frozenset(state.split(" by ")[0] for state in ([value] if isinstance(value, str) else value))

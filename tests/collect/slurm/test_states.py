@@ -37,6 +37,15 @@ def told(record: JobRecord, *, is_live: bool = True, options: Options = OPTIONS)
     }
 
 
+def test_whoever_cancelled_a_job_it_is_cancelled() -> None:
+    document = json.loads(text(recorded("24.11")[-1]["sacct"]))
+    for job in document["jobs"]:
+        job["state"]["current"] = ["CANCELLED by 1000"]
+    assert {state for job in accounted_jobs(json.dumps(document)).jobs for state in job.states} == {
+        "CANCELLED"
+    }
+
+
 def test_gpus_of_a_site_that_tracks_them_by_type_are_metered_from_squeue_and_sacct() -> None:
     answer = (source_case("09-slurm-typed-tres") / "squeue.json").read_bytes()
     listed = {str(job.raw_id): job for job in queued_jobs(answer).jobs}

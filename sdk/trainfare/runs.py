@@ -117,11 +117,12 @@ class Run:
 
     @property
     def fault(self) -> str:
-        """Why events do not arrive, or why the job costs nothing; empty if all is well.
+        """Why events do not arrive or were refused, or why the job costs nothing; empty if all is well.
 
         What an endpoint or an exception said in it cannot steer a terminal or forge a line of a log.
         """
-        fault = self._fault or (self._sender.fault if self._sender is not None else "")
+        sender = self._sender
+        fault = self._fault or ("" if sender is None else sender.fault or sender.refusal)
         return visible(fault) or (_NO_GPUS if self._lacks_gpu_count else "")
 
     def progress(self, *, quality: Mapping[str, Any] | None = None, **values: Any) -> None:

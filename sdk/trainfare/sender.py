@@ -60,6 +60,7 @@ class Sender:
         self.dropped = 0  #: events for which there was no room or no time
         self.refused = 0  #: events that the meter does not take
         self.fault = endpoint.fault  #: why the last attempt failed; empty if it did not
+        self.refusal = ""  #: how many events were refused, and why the last one; empty if none was
 
     def start(self) -> None:
         """Begin to send."""
@@ -79,7 +80,7 @@ class Sender:
         event = encoded({"topic": topic, "value": value})
         with self._changed:
             if len(event) > EVENT_BYTES:
-                self.refused += 1
+                self._note_refused(1, f"larger than {EVENT_BYTES} bytes")
                 return
             if len(self._waiting) >= EVENTS_WAITING:
                 self.dropped += 1
@@ -183,8 +184,14 @@ class Sender:
             self._one_by_one, self._not_before_s = self._one_by_one - 1, 0.0
         refused = outcome.refused if outcome.kind == DONE else len(events)
         self.sent += len(events) - refused
-        self.refused += refused
+        self._note_refused(refused, outcome.fault)
         self._forget(events, is_spooled=is_spooled)
+
+    def _note_refused(self, count: int, why: str) -> None:
+        """Count refused events; later ones that are taken do not hide why."""
+        self.refused += count
+        if count:
+            self.refusal = f"refused events: {self.refused}; the last one: {why}"
 
     def _after_pause_s(self) -> float:
         """Return when the next request may go."""

@@ -81,6 +81,9 @@ def test_what_the_meter_refuses_is_counted_and_not_sent_again(endpoint: FakeEndp
         pass
     assert endpoint.types() == ["completed"]
     assert found.refused == 1
+    # The end that was taken after it does not hide why.
+    assert found.fault.startswith("refused events: 1; the last one: ")
+    assert "team" in found.fault
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 413])

@@ -170,7 +170,8 @@ class Sender:
         if not events:
             return
         outcome = self._endpoint.post(events)
-        self.fault = outcome.fault
+        # What was refused of a request that was taken is told apart: whether later events were in it is chance.
+        self.fault = "" if outcome.kind == DONE else outcome.fault
         if outcome.kind in (LATER, STOP):
             self._wait_longer(_REJECTED_WAIT_S if outcome.kind == STOP else _LONGEST_WAIT_S)
             return

@@ -41,7 +41,7 @@ def test_whoever_cancelled_a_job_it_is_cancelled() -> None:
     document = json.loads(text(recorded("24.11")[-1]["sacct"]))
     for job in document["jobs"]:
         job["state"]["current"] = ["CANCELLED by 1000"]
-    assert {state for job in accounted_jobs(json.dumps(document)).jobs for state in job.states} == {
+    assert {state for job in accounted_jobs(json.dumps(document).encode()).jobs for state in job.states} == {
         "CANCELLED"
     }
 

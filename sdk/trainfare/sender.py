@@ -170,7 +170,7 @@ class Sender:
         if not events:
             return
         outcome = self._endpoint.post(events)
-        # What was refused of a request that was taken is told apart: whether later events were in it is chance.
+        # A request that the meter took may still refuse some events: `refusal` has these, whichever batch they were in.
         self.fault = "" if outcome.kind == DONE else outcome.fault
         if outcome.kind in (LATER, STOP):
             self._wait_longer(_REJECTED_WAIT_S if outcome.kind == STOP else _LONGEST_WAIT_S)

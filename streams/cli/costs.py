@@ -15,7 +15,7 @@ from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, takes_span
 from streams.clock import SystemClock
-from streams.costs.answer import CostRows, cost_steps, unpriced_steps
+from streams.costs.answer import cost_steps, unpriced_steps
 from streams.costs.driver_cells import driver_steps
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
@@ -134,7 +134,7 @@ def costs(
         unpriced = store.answered(unpriced_steps(request, found))
         causes = None
         if request.drivers:
-            causes = store.answered(driver_steps(request)) if found.has_before else CostRows((), [], False)
+            causes = store.answered(driver_steps(request, has_before=found.has_before))
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
     sys.stderr.writelines(f"trainfare: {visible(each)}\n" for each in gaps)

@@ -67,8 +67,10 @@ def unpriced_steps(request: CostRequest, found: CostRows) -> Steps[str]:
     """Ask, where rows have GPU-hours without a price, of which types of GPU; a sentence with what mends it, else nothing."""
     if not any(row.get(UNPRICED_HOURS) for row in found.rows):
         return ""
-    bare = replace(request, by=("gpu_type",), per=Period.all, compare=False, drivers=0, limit=ROWS_MAX)
-    rows = (yield from cost_steps(replace(bare, currency=""))).rows
+    by_type = replace(
+        request, by=("gpu_type",), per=Period.all, compare=False, drivers=0, currency="", limit=ROWS_MAX
+    )
+    rows = (yield from cost_steps(by_type)).rows
     hours = [(str(row["gpu_type"]), _decimal(row[UNPRICED_HOURS] or 0).quantize(_THOUSANDTH)) for row in rows]
     total = sum((each for _, each in hours), Decimal(0))
     return f"{total:,f} GPU-hours have no price, and are not in the cost: {types_said(hours)}; {MENDS}"

@@ -47,12 +47,16 @@ _HAS_MINUTES: Final = (
 )
 
 
-def driver_steps(request: CostRequest) -> Steps[CostRows]:
+def driver_steps(request: CostRequest, *, has_before: bool = True) -> Steps[CostRows]:
     """Ask for the drivers of the change between the span asked for and the one before it, the largest first.
+
+    Without a time before, as in `CostRows.has_before`, there is no change and nothing that drives it.
 
     Raises:
         WrongUseError: The request is without begin or end, or there are too many cells.
     """
+    if not has_before:
+        return CostRows((), [], False)
     days: Sequence[Day] = ()
     if request.from_ms is not None and request.to_ms is not None and not has_price_fields(request):
         days = (yield from days_in(HourSpan(_begin_ms(request), request.to_ms))).days

@@ -75,9 +75,8 @@ async def costs(
             **({"note": found.note} if asked.currency or asked.compare else {}),
         }
         if asked.drivers:
-            body["drivers"] = (
-                (await made(service, client, driver_steps(asked))).rows if found.has_before else []
-            )
+            drivers = await made(service, client, driver_steps(asked, has_before=found.has_before))
+            body["drivers"] = drivers.rows
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     return body

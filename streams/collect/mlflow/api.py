@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streams.accounts.account import Account, KeyedAccount
+from streams.accounts.account import KeyedAccount
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.records import TrackedRun, experiments_of, run_of, runs_of
@@ -49,39 +49,33 @@ class TrackingServer:
             if any(fnmatchcase(name, pattern) for pattern in self._patterns)
         }
 
-    def runs(self, experiments: Iterable[str], ended_ms: int, account: Account) -> dict[str, TrackedRun]:
-        """The runs that go on, and those that have ended since; what cannot be read is said in `account`.
+    def runs(self, experiments: Iterable[str], ended_ms: int, unread: KeyedAccount) -> dict[str, TrackedRun]:
+        """The runs that go on, and those that have ended since; what cannot be read is said in `unread`.
 
         Raises:
             SourceUnavailableError: The server does not answer.
         """
         keys = sorted(experiments)
         found: dict[str, TrackedRun] = {}
-        unread = KeyedAccount()
         for first in range(0, len(keys), _EXPERIMENTS_PER_QUESTION):
             part = keys[first : first + _EXPERIMENTS_PER_QUESTION]
             # Those that end between the two questions are in the second.
             for condition in ("attributes.status = 'RUNNING'", f"attributes.end_time >= {ended_ms}"):
                 found.update((run.run_id, run) for run in self._search(part, condition, unread))
-        account.add(unread.total())
         return found
 
-    def run(self, run_id: str, account: Account) -> TrackedRun | None:
-        """A run; None if there is none, or it cannot be read: then `account` says why.
+    def run(self, run_id: str, unread: KeyedAccount) -> TrackedRun | None:
+        """A run; None if there is none, or it cannot be read: then `unread` says why.
 
         Raises:
             SourceUnavailableError: The server does not answer.
         """
         try:
-            answer = self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}")
+            return run_of(self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}"), unread)
         except BadStatusError as fault:
             if fault.status == _NOT_FOUND:
                 return None
             raise
-        unread = KeyedAccount()
-        found = run_of(answer, unread)
-        account.add(unread.total())
-        return found
 
     def log_metrics(self, run_id: str, values: Mapping[str, float], at_ms: int, step: int) -> None:
         """Write metrics of a run.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from streams.accounts.account import Account
+from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, PolledByOptions, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer
@@ -88,14 +88,16 @@ class MlflowCollector(PolledByOptions):
     ) -> dict[str, TrackedRun]:
         """The runs that go on, that have ended lately, and that were going on at the last poll."""
         ended_ms = max(progress.since_ms, progress.read_ms - _ENDED_AGAIN_MS)
-        found = self._server.runs(experiments, ended_ms, account)
+        unread = KeyedAccount()
+        found = self._server.runs(experiments, ended_ms, unread)
         missing = [
             run_id for run_id, known in progress.runs.items() if not known.ended_ms and run_id not in found
         ]
         for run_id in missing[:_ASKED_AT_MOST]:
-            run = self._server.run(run_id, account)
+            run = self._server.run(run_id, unread)
             if run is not None and run.experiment_id in experiments:
                 found[run_id] = run
+        account.add(unread.total())
         return found
 
 

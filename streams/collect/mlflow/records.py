@@ -128,7 +128,7 @@ def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
 
 
 def runs_of(answer: bytes, account: KeyedAccount) -> RunPage:
-    """A page of runs; what cannot be read is added to `account`, by its text: two questions may have it in their answers.
+    """A page of runs; what cannot be read is added to `account` by its text, as several answers of a poll may have it.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.

@@ -273,9 +273,17 @@ def test_what_cannot_be_read_is_left_out_and_said(server: MlflowServer) -> None:
     assert {value["job_id"] for _, value in events} == {"ok"}
     assert (events[0].value["owner"], events[0].value["purchase"]) == ("ada", "spot")
     assert len(set(polls.skipped)) == 7
-    # The first one goes on and has an end: it is in the answers to two questions.
+    # The first is RUNNING and has an end time, so both searches of a poll return it.
     assert polls.read == len(wrong)
     assert "\x1b" not in "".join(polls.skipped)
+
+
+def test_a_run_that_cannot_be_read_any_more_counts_once(server: MlflowServer) -> None:
+    polls = Polls(server)
+    assert len(polls.at(100, run("r1", 0))) == 1
+    # The search returns it, and it is asked for by its id as well, as it went on before.
+    assert polls.at(200, run("r1", 0, start_time=-5)) == []
+    assert (polls.read, len(polls.skipped)) == (1, 1)
 
 
 def test_costs_are_written_back_when_they_change(server: MlflowServer) -> None:

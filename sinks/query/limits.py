@@ -17,6 +17,8 @@ USERS_NICE: Final = 19
 #: What the product asks runs behind the meter, and beside whatever else fills the machine: at 19 a busy machine leaves it 1 % of
 #: a core, at 5 a fifth.
 OWN_NICE: Final = 5
+#: What somebody waits for at a page or a terminal may use a second core where there is one.
+OWN_THREADS: Final = 2
 
 
 class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,10 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     nice: int = USERS_NICE
     is_own: bool = False
     counts_reads: bool = False
+
+    def of_product(self, *, is_own: bool) -> "QueryLimits":
+        """These, for what the product asks: with its priority and threads."""
+        return msgspec.structs.replace(self, threads=OWN_THREADS, nice=OWN_NICE, is_own=is_own)
 
     def settings(self) -> dict[str, str]:
         """Return them as ClickHouse settings."""

@@ -9,11 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-import pyarrow as pa
-
-from schemas.bill_tables import ALLOCATED_MONTHS, BILL_PARTS, JOB_BILLS, SCHEMAS
 from schemas.escaping import visible
 from streams.calendar import PLAIN, month_named
 from streams.costs.charge_lines import IDLE, JOBS, ChargedLine, How, Recipient
@@ -23,6 +20,9 @@ from streams.costs.exact import EXACT
 from streams.costs.month_reader import MonthReader, MonthSource, records
 from streams.costs.variance import JobBill, Variance, variance_of
 from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Decimals of stored amounts, in whose units those of all costs are added up.
 _PLACES: Final = 18
@@ -203,20 +203,11 @@ class PartWriter:
         """Store what is held."""
         if not self._rows:
             return
-        names = [name for name in SCHEMAS[BILL_PARTS].names if name not in ("month", "allocation", "version")]
-        columns = dict(zip(names, zip(*self._rows, strict=True), strict=True))
-        count = len(self._rows)
-        rows = pa.Table.from_pydict(
-            {
-                "month": [self._month_s] * count,
-                "allocation": [self._allocation] * count,
-                **{name: list(column) for name, column in columns.items()},
-                "version": [self._allocation] * count,
-            },
-            schema=SCHEMAS[BILL_PARTS],
-        )
+        from streams.costs.month_tables import BILL_PARTS, parts_table
+
+        rows = parts_table(self._rows, self._month_s, self._allocation)
         self._store.insert(BILL_PARTS, rows, f"bill-parts-{self._allocation}-{self.stored}")
-        self.stored += count
+        self.stored += len(self._rows)
         self._rows = []
 
 
@@ -227,6 +218,8 @@ def stored_usd(amount: int) -> Decimal:
 
 def allocate(store: AllocationStore, month: str, now_ms: int) -> AllocatedMonth:
     """Allocate the lines of a month's bills anew; readers see the former allocation until all of it is stored."""
+    from streams.costs.month_tables import ALLOCATED_MONTHS, rows_table
+
     span = month_span(month)
     month_s = _seconds(span["first"])
     known = [int(row["allocation"]) for row in records(store, _KNOWN, month=span["first"])]
@@ -247,9 +240,7 @@ def allocate(store: AllocationStore, month: str, now_ms: int) -> AllocatedMonth:
         "version": allocation,
     }
     store.insert(
-        ALLOCATED_MONTHS,
-        pa.Table.from_pylist([header], schema=SCHEMAS[ALLOCATED_MONTHS]),
-        f"allocated-{month_s}-{allocation}",
+        ALLOCATED_MONTHS, rows_table(ALLOCATED_MONTHS, [header]), f"allocated-{month_s}-{allocation}"
     )
     if known:
         store.forget_allocations(month_s, allocation)
@@ -266,6 +257,8 @@ def due_months(store: MonthSource) -> list[str]:
 
 
 def _store_jobs(store: AllocationStore, bills: MonthBills, month_s: int, allocation: int) -> None:
+    from streams.costs.month_tables import JOB_BILLS, rows_table
+
     nothing_billed, nothing_metered = JobBill(), JobMetered()
     rows: list[dict[str, Any]] = []
     for job, variance in bills.variances().items():
@@ -285,7 +278,7 @@ def _store_jobs(store: AllocationStore, bills: MonthBills, month_s: int, allocat
             }
         )
     for begin in range(0, len(rows), _ROWS):
-        part = pa.Table.from_pylist(rows[begin : begin + _ROWS], schema=SCHEMAS[JOB_BILLS])
+        part = rows_table(JOB_BILLS, rows[begin : begin + _ROWS])
         store.insert(JOB_BILLS, part, f"job-bills-{month_s}-{allocation}-{begin}")
 
 

@@ -127,17 +127,13 @@ SELECT load_id, max(l.line) AS last_line, countIf(isNotNull(l.billed_usd)) AS li
     countIf(isNotNull(l.billed_usd) AND l.AMOUNT != 0) AS with_amount
 FROM billed_lines AS l WHERE <of month> GROUP BY load_id ORDER BY load_id
 """)
-#: What has no rate, in its own currency, and what was converted, with the days of the rates.
-UNRATED: Final = _filled("""
-SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount
-FROM billed_lines AS l WHERE <of month> AND isNull(l.billed_usd)
-GROUP BY billing_currency ORDER BY billing_currency
-""")
-CONVERTED: Final = _filled("""
-SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount, sum(assumeNotNull(l.billed_usd)) AS amount_usd,
+#: What is billed in other currencies: with the days of the rates, and apart from it what has no rate.
+NOT_IN_DOLLARS: Final = _filled("""
+SELECT billing_currency, isNotNull(l.billed_usd) AS is_rated, count() AS lines, sum(l.billed_cost) AS amount,
+    sum(assumeNotNull(l.billed_usd)) AS amount_usd,
     toString(min(l.rate_day)) AS first_day, toString(max(l.rate_day)) AS last_day, countIf(isNull(l.rate_day)) AS of_invoice
-FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD' AND isNotNull(l.billed_usd)
-GROUP BY billing_currency ORDER BY billing_currency
+FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD'
+GROUP BY billing_currency, is_rated ORDER BY billing_currency
 """)
 #: The day of the last rate of a currency before a day, however old it is.
 NEWEST_RATE: Final = """

@@ -14,10 +14,8 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
 from schemas.allocation_rules import AllocationRule
-from schemas.bill_tables import CLOSED_CHARGES, CLOSED_MONTHS, SCHEMAS
 from schemas.durations import DAY_S
 from streams.costs.allocating import AllocationStore, month_span
 from streams.costs.charge_lines import JOBS
@@ -288,6 +286,8 @@ def manifest_of(store: MonthSource, closing: Closing, now_ms: int) -> str:
 
 def store_closing(store: AllocationStore, closing: Closing, sealed: ClosedMonth, now_ms: int) -> None:
     """Store the rows, and then the manifest, which makes the month closed."""
+    from streams.costs.month_tables import CLOSED_CHARGES, CLOSED_MONTHS, rows_table
+
     month_s = _seconds(closing.month)
     for begin in range(0, len(closing.rows), _ROWS):
         rows = [
@@ -295,7 +295,7 @@ def store_closing(store: AllocationStore, closing: Closing, sealed: ClosedMonth,
             for row in closing.rows[begin : begin + _ROWS]
         ]
         token = f"closing-{closing.month}-{now_ms}-{begin}"
-        store.insert(CLOSED_CHARGES, pa.Table.from_pylist(rows, schema=SCHEMAS[CLOSED_CHARGES]), token)
+        store.insert(CLOSED_CHARGES, rows_table(CLOSED_CHARGES, rows), token)
     header = {
         "month": month_s,
         "closed": now_ms,
@@ -304,11 +304,7 @@ def store_closing(store: AllocationStore, closing: Closing, sealed: ClosedMonth,
         "key_id": sealed.key_id,
         "version": now_ms,
     }
-    store.insert(
-        CLOSED_MONTHS,
-        pa.Table.from_pylist([header], schema=SCHEMAS[CLOSED_MONTHS]),
-        f"closed-{closing.month}-{now_ms}",
-    )
+    store.insert(CLOSED_MONTHS, rows_table(CLOSED_MONTHS, [header]), f"closed-{closing.month}-{now_ms}")
 
 
 def close(

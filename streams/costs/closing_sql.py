@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import date, timedelta
+from functools import cache
 from typing import Final
 
-from schemas.bill_tables import BILL_LINES
-from schemas.bill_tables import SCHEMAS as BILL_SCHEMAS
 from schemas.reserved import CANARY, USERS_JOBS
-from schemas.tables import JOB_HOURS, NODE_HOURS, PRICES, SCHEMAS
 from streams.costs.loaded_bills_sql import LOAD_USD, LOADS_USD
 from streams.costs.month_reader import MonthSource, records
 
@@ -43,34 +41,33 @@ RATES_SINCE: Final = (
 )
 
 
-def _hashed(table: str, columns: list[str], where: str) -> str:
+def _hashed(table: str, listed: str, where: str) -> str:
     """SQL for the count of rows and one hash of them all, whatever their order."""
-    listed = ", ".join(f"`{name}`" for name in columns)
     return (
         f"SELECT count() AS rows, lower(hex(SHA256(arrayStringConcat(arraySort(groupArray(SHA256(toString(({listed}))))))))) AS digest "
         f"FROM `{table}` FINAL WHERE {where}"
     )
 
 
-def _columns(names: list[str]) -> list[str]:
-    return [name for name in names if name not in ("shard", "version")]
+@cache
+def _hashed_whole(table: str, where: str) -> str:
+    """The same of all columns that say something of the row."""
+    from schemas.tables import SCHEMAS  # loads Arrow, which no command that only asks needs
+
+    names = [f"`{name}`" for name in SCHEMAS[table].names if name not in ("shard", "version")]
+    return _hashed(table, ", ".join(names), where)
 
 
-_LINES_OF: Final = _hashed(
-    BILL_LINES,
-    _columns(BILL_SCHEMAS[BILL_LINES].names),
+_OF_FILE: Final = (
     "load_id = {load:String} AND billing_period_start >= {first:String} AND billing_period_start < {until:String} "
-    "AND line >= {from:Int64} AND line < {to:Int64}",
+    "AND line >= {from:Int64} AND line < {to:Int64}"
 )
 _LAST_LINE: Final = "SELECT max(line) AS line FROM bill_lines WHERE load_id = {load:String}"
-_HOURS: Final = tuple(
-    _hashed(table, _columns(SCHEMAS[table].names), "hour >= {first:String} AND hour < {until:String}")
-    for table in (JOB_HOURS, NODE_HOURS)
-)
+_OF_HOURS: Final = "hour >= {first:String} AND hour < {until:String}"
 #: What could be used in a month. The canary has prices of its own, each as it runs.
 _PRICES: Final = _hashed(
-    PRICES,
-    ["sku", "component", "usd", "per", "gpus", "effective", "match"],
+    "prices",
+    "`sku`, `component`, `usd`, `per`, `gpus`, `effective`, `match`",
     f"effective < toDateTime({{until:String}}, 'UTC') AND NOT startsWith(sku, '{CANARY}')",
 )
 
@@ -85,7 +82,8 @@ def bill_digest(store: MonthSource, load_id: str, span: Mapping[str, str]) -> st
     found = hashlib.sha256()
     (last,) = records(store, _LAST_LINE, load=load_id)
     for begin in range(0, int(last["line"]) + 1, _LINES):
-        (row,) = records(store, _LINES_OF, load=load_id, **span, **{"from": begin, "to": begin + _LINES})
+        page = {"load": load_id, "from": begin, "to": begin + _LINES}
+        (row,) = records(store, _hashed_whole("bill_lines", _OF_FILE), **span, **page)
         found.update(f"{row['rows']} {row['digest']}\n".encode())
     return found.hexdigest()
 
@@ -96,7 +94,10 @@ def ledger_digest(store: MonthSource, span: Mapping[str, str]) -> dict[str, str]
     day, until = date.fromisoformat(span["first"]), date.fromisoformat(span["until"])
     while day < until:
         given = {"first": day.isoformat(), "until": (day + timedelta(1)).isoformat()}
-        rows = [records(store, sql, **given)[0] for sql in _HOURS]
+        rows = [
+            records(store, _hashed_whole(table, _OF_HOURS), **given)[0]
+            for table in ("job_hours", "node_hours")
+        ]
         if any(row["rows"] for row in rows):
             text = "".join(f"{row['rows']} {row['digest']}\n" for row in rows)
             found[day.isoformat()] = hashlib.sha256(text.encode()).hexdigest()

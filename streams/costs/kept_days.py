@@ -6,7 +6,6 @@ A stamp tells whether the rows of a day are still those that it was made from. E
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_MS, DAY_S
@@ -16,7 +15,6 @@ from streams.costs.parts import HourSpan, Parameters
 NETTED: Final = "netted_hours"
 #: Of one statement over days that are kept: grouped by node and hour these are some 60 MiB.
 KEPT_HOURS_MAX: Final = 240_000
-_EXACT: Final = {"used_gpu_milli_ms": "toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms"}
 #: As the view has them; a span of whole days prunes what it reads.
 _DAYS: Final = """SELECT toUnixTimestamp(toDateTime(day, 'UTC')) AS day_s, hours, toUnixTimestamp(kept_from) AS kept_from_s, stamp, is_kept, job_hours, job_stamp, has_jobs
 FROM balance_days<where> ORDER BY day_s SETTINGS final = 0"""
@@ -49,13 +47,9 @@ class SourcedSpan(NamedTuple):
     parameters: Parameters
 
 
-@cache
-def kept_table() -> str:
-    """Idle time as it is kept: the text of a table, with the parameters `kept_days` and `stamps`."""
-    from schemas.balance_table import COLUMNS  # loads Arrow, which no command needs before its work
-
-    return f"""(
-    SELECT {", ".join(_EXACT.get(name, name) for name in COLUMNS)} FROM balance_hours FINAL
+#: Idle time as it is kept: the text of a table, with the parameters `kept_days` and `stamps`.
+KEPT_TABLE: Final = f"""(
+    SELECT * EXCEPT (stamp, version) REPLACE (toInt128(used_gpu_milli_ms) AS used_gpu_milli_ms) FROM balance_hours FINAL
     WHERE node != '' AND hour >= toDateTime({{kept_days:Array(Int64)}}[1], 'UTC') AND hour < toDateTime({{kept_days:Array(Int64)}}[-1] + {DAY_S}, 'UTC')
         AND stamp = transform(toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))), {{kept_days:Array(Int64)}}, {{stamps:Array(Int64)}}, toInt64(0))
 )"""
@@ -104,7 +98,7 @@ def parts_of(span: HourSpan, days: Iterable[Day], netted_max: int) -> list[Sourc
             "stamps": [day.stamp for day in kept],
         }
         parts.append(
-            SourcedSpan(HourSpan(begin_ms, end_ms), *((kept_table(), of_kept) if kept else (NETTED, {})))
+            SourcedSpan(HourSpan(begin_ms, end_ms), *((KEPT_TABLE, of_kept) if kept else (NETTED, {})))
         )
         begin_ms, held, kept = end_ms, 0, []
 

@@ -137,8 +137,10 @@ class MonthReader:
     def month(self) -> Month:
         """All that the month is charged from; its lines are read while they are charged."""
         late = [
-            int(str(row["day"]))
-            for row in records(self._store, charge_sql.LATE_DAYS, **self._month, **self._days)
+            int(str(day))
+            for (day,) in (
+                self._rows(charge_sql.LATE_DAYS, **self._month, **self._days) if self.bills.loads else ()
+            )
         ]
         late_span = (
             {"first": _iso_of(min(late) * DAY_MS), "until": _iso_of((max(late) + 1) * DAY_MS)} if late else {}
@@ -188,6 +190,7 @@ class MonthReader:
 
     def _bills(self) -> BillsOfMonth:
         rows = records(self._store, charge_sql.bills_sql(self._basis), **self._month)
+        others = records(self._store, charge_sql.NOT_IN_DOLLARS, **self._month) if rows else []
         return BillsOfMonth(
             loads=[(row["load_id"], row["last_line"]) for row in rows],
             lines=sum(row["lines"] for row in rows),
@@ -198,9 +201,10 @@ class MonthReader:
             with_amount=sum(row["with_amount"] for row in rows),
             unrated=[
                 UnratedLines(row["billing_currency"], int(row["lines"]), row["amount"])
-                for row in records(self._store, charge_sql.UNRATED, **self._month)
+                for row in others
+                if not row["is_rated"]
             ],
-            converted=records(self._store, charge_sql.CONVERTED, **self._month),
+            converted=[row for row in others if row["is_rated"]],
         )
 
     def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

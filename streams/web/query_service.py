@@ -16,7 +16,7 @@ import msgspec
 
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueriesOff, SinkError
-from sinks.query.limits import OWN_NICE, QueryLimits
+from sinks.query.limits import QueryLimits
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
@@ -73,11 +73,9 @@ class QueryService:
         limits = QueryLimits(time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes)
         self._users = _Workload(msgspec.structs.replace(limits, counts_reads=True), settings.max_concurrent)
         # One more, so that a page may ask for two panels at once, and leaves a turn to others.
-        self._own = _Workload(
-            msgspec.structs.replace(limits, nice=OWN_NICE, is_own=True), settings.max_concurrent + 1
-        )
+        self._own = _Workload(limits.of_product(is_own=True), settings.max_concurrent + 1)
         # Commands of who may read the directory's token, and so its files: somebody waits at a terminal.
-        self._commands = _Workload(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
+        self._commands = _Workload(limits.of_product(is_own=False), settings.max_concurrent)
         #: Queries that wait or run.
         self._places = Places(
             WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX

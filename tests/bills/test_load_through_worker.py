@@ -144,7 +144,8 @@ def test_commands_load_list_and_reconcile_through_a_process_that_has_the_store(
         same = trainfare("bills", "load", *words, "--data", alone)
         assert (done[at].code, done[at].out, done[at].err) == (same.code, same.out, same.err), words
     assert [each.code for each in done] == [0, 0, 0, 0, 0, 0, 2, 1]
-    assert "1 in other currencies, in dollars as far as there are rates" in done[0].out
+    assert "1 line in other currencies" in done[0].out
+    assert "charged to nobody until `trainfare fx load FILE`" in done[0].out
     assert f"{first}: loaded already, nothing changed" in done[2].out
     listed = trainfare("bills", "list", "--data", alone, "--format", "csv").out
     without_time = [[*row.split(",")[:10], row.split(",")[-1]] for row in done[4].out.splitlines()]

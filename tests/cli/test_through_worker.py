@@ -143,21 +143,37 @@ def test_a_worker_with_a_token_must_be_shown_it(data: Path, worker: Worker, env:
     assert "another-token" not in done.err
 
 
-def test_a_command_beside_a_worker_loads_no_arrow(data: Path, worker: Worker) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("costs", "--by", "job", "--per", "day"),
+        ("costs", "--metric", "m3", "--by", "team"),
+        ("idle", "--by", "team"),
+        ("chargeback", "--month", "2026-03"),
+        ("savings",),
+        ("coverage", "--per", "day"),
+        ("commitments", "show", "--per", "day"),
+        ("carbon", "show"),
+        ("jobs",),
+        ("receipts", "show", "--owner", "ada"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_beside_a_worker_loads_no_arrow(words: tuple[str, ...], data: Path, worker: Worker) -> None:
     """Loading takes longer than most answers of the worker: of tables, and what only a terminal needs."""
     heavy = {"pyarrow", "numpy", "pandas", "clickhouse_connect", "rich", "asyncio"}
     probe = (
-        f"import sys; sys.argv = ['trainfare', 'costs', '--by', 'job', '--per', 'day', '--data', {str(data)!r}]\n"
+        f"import sys; sys.argv = {['trainfare', *words, '--data', str(data)]!r}\n"
         "from streams.cli.ahead import main\n"
         "try: main()\n"
         "except SystemExit as ended: assert not ended.code\n"
-        f"print(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+        f"print('loaded', *sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT), **ASKING}
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True, env=env, cwd=data.parent
     )
-    assert (done.stderr.split(), "cost_usd" in done.stdout) == ([], True)
+    assert done.stderr.splitlines()[-1] == "loaded"
 
 
 def test_readiness_names_the_kafka_that_is_away(worker: Worker) -> None:

@@ -32,6 +32,8 @@ HOURS = 24 * DAYS
 FIRST = instant("2026-05-01 00:00")
 #: All rows of a view.
 ROWS = "SELECT count(), sum(cityHash64(toString(tuple(*)))) FROM {}"
+#: A machine that is busy needs more than 30 s.
+LIMITS = QueryLimits(time_ms=600_000)
 ONE_STATEMENT = "SELECT cluster, sum(idle_cost_usd) FROM node_hour_balance GROUP BY cluster"
 
 
@@ -79,17 +81,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
 
 @pytest.fixture(scope="module")
 def pool(store: ClickHouseStore) -> Iterator[QueryPool]:
-    # A machine that is busy needs more than 30 s.
-    pool = QueryPool(query_source(store.target), QueryLimits(time_ms=600_000))
+    pool = QueryPool(query_source(store.target), LIMITS)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def commands(store: ClickHouseStore) -> Iterator[QueryPool]:
+    """What asks for commands: with two threads."""
+    pool = QueryPool(query_source(store.target), LIMITS.of_product(is_own=False))
     yield pool
     pool.close()
 
 
 @pytest.fixture
-def ask(pool: QueryPool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def ask(commands: QueryPool, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     @contextmanager
     def through_worker(_settings: object) -> Iterator[Reader]:
-        yield Reader(Pooled(pool))  # type: ignore[arg-type]  # only asked
+        yield Reader(Pooled(commands))  # type: ignore[arg-type]  # only asked
 
     for command in (idle, costs, chargeback):
         monkeypatch.setattr(command, "reader", through_worker)

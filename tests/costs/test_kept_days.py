@@ -20,7 +20,7 @@ from sinks.rows import Condition
 from streams.costs import idle_nodes
 from streams.costs.answer import cost_steps
 from streams.costs.day_parts import answered
-from streams.costs.kept_days import NETTED, Day, SourcedSpan, kept_table, parts_of
+from streams.costs.kept_days import KEPT_TABLE, NETTED, Day, SourcedSpan, parts_of
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, request_of
 from streams.worker.storing.balances import SettledDays, ended_days, keep_days, keep_settled
@@ -284,7 +284,7 @@ def netted(begin_ms: int | None, end_ms: int | None) -> SourcedSpan:
 
 def kept(begin_ms: int | None, end_ms: int | None, *days: int) -> SourcedSpan:
     parameters: Any = {"kept_days": [DAY_S * day for day in days], "stamps": [day + 1 for day in days]}
-    return SourcedSpan(HourSpan(begin_ms, end_ms), kept_table(), parameters)
+    return SourcedSpan(HourSpan(begin_ms, end_ms), KEPT_TABLE, parameters)
 
 
 def test_a_span_is_cut_at_midnight_into_parts_that_cover_it() -> None:

@@ -265,8 +265,8 @@ def test_a_range_without_rows_is_no_fault(store: ClickHouseStore) -> None:
 def test_a_window_of_many_jobs_keeps_no_rows(store: ClickHouseStore, panel: str) -> None:
     """The worker's limits make it so; a sort of all rows takes more memory than a query may."""
     sql = f"EXPLAIN PIPELINE {expanded(statement(PANELS[panel]), BEGIN_S, BEGIN_S + 1_800, 60)}"
-    kept = {**QueryLimits(is_own=True).settings(), "optimize_read_in_window_order": "0"}
-    for limits, is_sorted in ((QueryLimits(is_own=True).settings(), False), (kept, True)):
+    kept = {**QueryLimits().of_product(is_own=True).settings(), "optimize_read_in_window_order": "0"}
+    for limits, is_sorted in ((QueryLimits().of_product(is_own=True).settings(), False), (kept, True)):
         plan = "\n".join(str(line) for (line,) in store.ask(sql, settings=limits).rows())
         read = plan.rpartition("WindowTransform")[2]
         assert ("MergeSortingTransform" in read) == is_sorted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadtest import board_store
-from sinks.query.limits import OWN_NICE, QueryLimits
+from sinks.query.limits import QueryLimits
 from sinks.query.pool import QueryPool
 from sinks.target import query_source
 from streams.panels.registry import PANELS
@@ -17,7 +17,7 @@ from tests.panels.asking import answered
 from tests.sinks.stores import embedded
 
 JOBS = 50_000
-LIMITS = QueryLimits(time_ms=240_000, nice=OWN_NICE, is_own=True)
+LIMITS = QueryLimits(time_ms=240_000).of_product(is_own=True)
 
 
 @pytest.fixture(scope="module")

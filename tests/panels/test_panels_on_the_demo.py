@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from sinks.query.limits import OWN_NICE, QueryLimits
+from sinks.query.limits import QueryLimits
 from sinks.query.pool import QueryPool
 from sinks.target import query_source
 from streams.panels.registry import PANELS
@@ -35,7 +35,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryPool]:
     done = trainfare("replay", log, "--data", root / "meter")
     assert done.code == 0, done.err
     store = ClickHouseStore(Embedded(data_dir=root / "meter"))
-    made = QueryPool(query_source(store.target), QueryLimits(time_ms=240_000, nice=OWN_NICE, is_own=True))
+    made = QueryPool(query_source(store.target), QueryLimits(time_ms=240_000).of_product(is_own=True))
     yield made
     made.close()
     store.close()

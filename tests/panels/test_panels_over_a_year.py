@@ -10,7 +10,7 @@ import pytest
 
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from sinks.query.limits import OWN_NICE, QueryLimits
+from sinks.query.limits import QueryLimits
 from sinks.query.pool import QueryPool
 from sinks.target import query_source
 from streams.costs.day_parts import answered as steps_answered
@@ -25,7 +25,7 @@ from tests.sinks.stores import embedded
 
 RANGES_S = (year.HOUR_S, year.DAY_S, 30 * year.DAY_S, year.YEAR_S)
 #: The memory is that of the shipped settings; on a machine that others fill, a query may take longer than its 30 s.
-LIMITS = QueryLimits(time_ms=240_000, nice=OWN_NICE, is_own=True)
+LIMITS = QueryLimits(time_ms=240_000).of_product(is_own=True)
 
 
 @pytest.fixture(scope="module")

@@ -138,6 +138,22 @@ def test_a_page_asks_two_statements_of_the_product_at_once_and_leaves_a_turn_to_
     run(go())
 
 
+def test_what_the_product_asks_uses_a_second_core_and_what_users_ask_does_not(store: ClickHouseStore) -> None:
+    sql = "EXPLAIN PIPELINE SELECT number, count() FROM numbers(1000) GROUP BY number"
+
+    async def go() -> None:
+        service = query_service.QueryService(lambda: store, QuerySettings())
+        try:
+            for is_own in (True, False):
+                async with service.answered(sql, {}, "json", Reader("", "1.1.1.1"), is_own=is_own) as answer:
+                    plan = os.pread(answer.descriptor, answer.size_bytes, 0).decode()
+                assert ("Resize 1 → 2" in plan) is is_own, plan
+        finally:
+            await service.close()
+
+    run(go())
+
+
 def test_one_token_from_40_addresses_leaves_places_and_a_turn_to_others(store: ClickHouseStore) -> None:
     async def ask(session: aiohttp.ClientSession, url: str) -> int:
         async with session.post(url, json=ENDLESS, headers=BEARER) as answer:

@@ -2,9 +2,10 @@
 -- [`balance_hours`](tables.md#balance_hours), `has_jobs` in [`job_days`](bill_tables.md#job_days). A stamp is a hash of
 -- the versions of all rows that the day is made from, and no longer that of what is kept once one of them is newer.
 
--- The first minute is looked for up to the oldest day that is kept ready: a session that reads current rows alone would read
--- all of them for it. Where versions matter it says FINAL. What minutes change they change in the hours of jobs and nodes as
--- well, which get a new version. A stamp is one more than the sum: hours that were kept without `overcommitted` have another.
+-- Parts of tables know their first minute. A session that reads current rows alone would read all rows for it, so there it
+-- is looked for up to the oldest day that is kept ready. Where versions matter it says FINAL. What minutes change they change
+-- in the hours of jobs and nodes as well, which get a new version. A stamp is one more than the sum: hours that were kept
+-- without `overcommitted` have another.
 
 SELECT
     d.day AS day,
@@ -20,11 +21,17 @@ FROM
     WITH (SELECT if(min(hour) = toDateTime(0, 'UTC'), toDateTime('2106-01-01 00:00:00', 'UTC'), min(hour) + 86400) FROM balance_hours WHERE node = '') AS oldest_kept_end,
     greatest(
         toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
-            SELECT min(minute) AS first FROM node_minutes WHERE minute < oldest_kept_end
+            SELECT min(minute) AS first FROM node_minutes WHERE NOT getSetting('final')
             UNION ALL
-            SELECT min(minute) FROM job_minutes WHERE minute < oldest_kept_end
+            SELECT min(minute) FROM job_minutes WHERE NOT getSetting('final')
             UNION ALL
-            SELECT min(minute) FROM unattributed_minutes WHERE minute < oldest_kept_end
+            SELECT min(minute) FROM unattributed_minutes WHERE NOT getSetting('final')
+            UNION ALL
+            SELECT min(minute) FROM node_minutes WHERE getSetting('final') AND minute < oldest_kept_end
+            UNION ALL
+            SELECT min(minute) FROM job_minutes WHERE getSetting('final') AND minute < oldest_kept_end
+            UNION ALL
+            SELECT min(minute) FROM unattributed_minutes WHERE getSetting('final') AND minute < oldest_kept_end
         )), 'UTC'),
         (SELECT toDateTime(parseDateTimeBestEffortOrZero(if(value = '', '', concat(value, '01')), 'UTC'), 'UTC')
             FROM (SELECT max(value) AS value FROM meta WHERE key = 'minutes_kept_from'))) AS first_kept

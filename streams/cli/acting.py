@@ -76,7 +76,8 @@ class ActingWorker:
             of = {"name": control["name"], "match": control["match"]}
             of |= {} if begins_ms is None else {"from_ms": begins_ms}
             of |= {"usd_per_hour": control["usd_per_hour"]} if kind == "planned" else {}
-        answer = self.control({"kind": kind, **of, "until_ms": until_ms}, comment)
+        # Its record replaces the one before: why it was set stays, unless it is said why it ends.
+        answer = self.control({"kind": kind, **of, "until_ms": until_ms}, comment or control["comment"])
         self._say("ended", answer)
 
     def _say(self, done: str, answer: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import typer
 from schemas.counting import how_many
 from schemas.durations import DATETIME_END_MS
 from schemas.escaping import visible
+from schemas.lengths import duration
 from streams.cli.options import DataOption, UrlOption, check_one_of
 from streams.cli.output import FormatOption, Grid, OutputFormat, minute_text, to_json, usd, write
 from streams.cli.reading import reader_for
@@ -166,7 +167,7 @@ def _until(control: dict[str, Any], now_ms: int) -> str:
 
 def _row(alert: dict[str, Any], name: Callable[[object], str], message: str) -> tuple[object, ...]:
     started_ms, resolved_ms = alert["started_ms"], alert["resolved_ms"]
-    lasted = "firing" if resolved_ms is None else _span(resolved_ms - started_ms)
+    lasted = "firing" if resolved_ms is None else duration(resolved_ms - started_ms)
     members = alert["members"]
     inside = (
         f" ({how_many(members['alerts'], 'alert')} of {how_many(members['jobs'], 'job')})" if members else ""
@@ -175,10 +176,3 @@ def _row(alert: dict[str, Any], name: Callable[[object], str], message: str) -> 
     fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     owner = ", ".join(filter(None, (alert["owner"], alert["team"])))
     return (alert["alert_id"], fired, lasted, alert["severity"], name(alert["rule"]), about, owner, usd(alert["usd_per_hour"]), message, visible(alert["summary"]) + inside)  # fmt: skip
-
-
-def _span(ms: int) -> str:
-    minutes = round(ms / 60_000)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 2880 else f"{minutes // 1440} d"

@@ -14,6 +14,7 @@ import typer
 from schemas.counting import how_many
 from schemas.durations import DATETIME_END_MS
 from schemas.escaping import visible
+from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.reading import reader_for
@@ -49,6 +50,7 @@ def why(
 ) -> None:
     """Show how far each rule about a job is from firing, and what kept a message back."""
     found = _found(subject_id, _instant(at), data, url)
+    wider = found.get("wider_alerts", [])  # a worker of an older release does not say
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
@@ -59,13 +61,16 @@ def why(
     budgets = found["budgets"] if every or not found["rule"] else []
     sys.stdout.write(f"{_head(found)}\n")
     for title, grid, nothing in (
-        ("Messages", _messages(found), "no alert in the day before"),
+        ("Messages", _messages(found), f"no alert about this {found['subject']['kind']} in the day before"),
+        ("Alerts about what it is part of, as its team or the price of its GPUs", _wider(wider), ""),
         (
             "Rules: a condition is met once its share reaches 1, and a rule holds once all of its conditions are, or all below one `or`",
             _grouped(_rules(shown, budgets)),
             NO_RULES[found["rules_missing"]],
         ),
     ):
+        if not grid.rows and not nothing:
+            continue
         sys.stdout.write(f"\n{title}\n")
         if grid.rows:
             write(grid, form)
@@ -145,6 +150,14 @@ def _messages(found: Mapping[str, Any]) -> Grid:
     return Grid(("alert", "rule", "status", "message", "delivered, because, next"), rows)
 
 
+def _wider(alerts: Iterable[Mapping[str, Any]]) -> Grid:
+    rows = [
+        (each["alert_id"], each["rule"], each["status"], f"{each['subject_kind']} {each['subject_name']}", each["summary"])
+        for each in alerts
+    ]  # fmt: skip
+    return Grid(("alert", "rule", "status", "about", "sentence"), rows)
+
+
 def _about(message: Mapping[str, Any]) -> str:
     """To whom it was delivered and when, what keeps it back, and who gets it next; a worker of an older release says only the second."""
     return "; ".join(filter(None, (message.get("delivered"), message["because"], message.get("next"))))
@@ -182,11 +195,13 @@ def _found(subject_id: str, at_ms: int | None, data: Path | None, url: str | Non
 
     with reader_for(data, url) as store:
         found = answer(store, subject_id, at_ms)
-    if found is None:
-        raise TrainfareError(
-            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
-        )
-    return found
+        if found is not None:
+            return found
+        refused = refused_in_words(refused_of(store, subject_id), subject_id, data)
+    then = f", but {refused}" if refused else "; `trainfare jobs` lists jobs"
+    raise TrainfareError(
+        f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store{then}"
+    )
 
 
 def _instant(text: str) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from streams.engine.rules.formatting import instant
+
 #: Joined to rows of `receipts AS r`: the last outcome at each receiver.
 SENT: Final = """
 LEFT ANY JOIN
@@ -12,11 +14,21 @@ LEFT ANY JOIN
     FROM (SELECT alert_id, receiver, argMax(outcome, (time, attempt)) AS outcome FROM deliveries FINAL GROUP BY alert_id, receiver)
     GROUP BY alert_id
 ) AS d ON d.alert_id = r.receipt_id"""
-#: The outcome of a receipt that is made when somebody looks, and was sent to nobody.
-NOT_SENT: Final = "not sent: made from the store now"
+_MADE_NOW: Final = "made from the store now"
+#: How long after the minute at which it is due the meter needs for a receipt at most.
+_SENT_WITHIN_MS: Final = 90_000
+#: The newest instant that was judged.
+NEWEST: Final = "SELECT toUnixTimestamp64Milli(max(time)) AS at_ms FROM burn_rates"
 KNOWN: Final = "SELECT state FROM jobs FINAL WHERE job_id = {job:String}"
 #: The receipt of an id, else the last one of the job of this id.
 FOUND: Final = f"""
 SELECT r.receipt_id AS receipt_id, r.owner AS owner, r.message AS message, d.outcomes AS outcomes
 FROM (SELECT * FROM receipts FINAL WHERE receipt_id = {{id:String}} OR (subject_kind = 'job' AND subject_name = {{id:String}})) AS r {SENT}
 ORDER BY r.ended DESC, r.receipt_id LIMIT 1"""  # noqa: S608 - of constants
+
+
+def unsent_words(due_ms: int, newest_ms: int) -> str:
+    """What to say of a receipt that is made when somebody looks: `due_ms` is the minute at which it is due, `newest_ms` the newest that was judged."""
+    if newest_ms < due_ms + _SENT_WITHIN_MS:
+        return f"not sent yet: due at {instant(due_ms)}, if its owner asked for receipts; {_MADE_NOW}"
+    return f"not sent: {_MADE_NOW}"

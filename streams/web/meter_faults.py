@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.counting import how_many
 from schemas.durations import MINUTE_MS
+from schemas.lengths import duration
 from schemas.validate_sources import NOT_UNDERSTOOD
 from streams.selfcheck.audit.verdict import Verdict
 from streams.worker.health.worker_status import Check, WorkerStatus
@@ -90,7 +91,7 @@ def _books(status: WorkerStatus, verdict: Verdict | None) -> Iterator[MeterFault
         )
     age_ms = status.audit_age_ms
     if age_ms is not None and age_ms > AUDIT_MS:
-        said = f"the books were last looked at {_span(age_ms)} ago"
+        said = f"the books were last looked at {duration(age_ms)} ago"
         yield _fault(
             "audit", said, "see the log of the worker, and that it is not overloaded", "audit.md#audit"
         )
@@ -109,7 +110,9 @@ def _canary(status: WorkerStatus) -> Iterator[MeterFault]:
             "audit.md#canary",
         )
     elif canary.runs and (right_ms is None or right_ms > CANARY_MS):
-        since = "none was right yet" if right_ms is None else f"the last one was right {_span(right_ms)} ago"
+        since = (
+            "none was right yet" if right_ms is None else f"the last one was right {duration(right_ms)} ago"
+        )
         yield _fault(
             "canary",
             f"a job of known cost came late: {since}",
@@ -122,14 +125,14 @@ def _pace(status: WorkerStatus) -> Iterator[MeterFault]:
     slow = "see that the worker and the store have room (processor, disk); more workers share the partitions"
     for topic, age_ms in sorted(status.lag_ms.items()):
         if age_ms > LAG_MS:
-            said = f"{topic}: {how_many(status.lag_records.get(topic, 0), 'record')} behind, the oldest of {_span(age_ms)} ago"
+            said = f"{topic}: {how_many(status.lag_records.get(topic, 0), 'record')} behind, the oldest of {duration(age_ms)} ago"
             yield _fault(f"lag {topic}", said, slow, "trouble.md#lag")
     if status.no_progress_ms > NO_PROGRESS_MS:
-        said = f"a shard that is behind has metered nothing for {_span(status.no_progress_ms)}"
+        said = f"a shard that is behind has metered nothing for {duration(status.no_progress_ms)}"
         yield _fault("progress", said, slow, "trouble.md#lag")
     age_ms = status.checkpoint_age_ms or 0
     if age_ms > CHECKPOINT_MS:
-        said = f"nothing that was read has been stored for {_span(age_ms)}"
+        said = f"nothing that was read has been stored for {duration(age_ms)}"
         yield _fault(
             "checkpoint",
             said,
@@ -137,7 +140,7 @@ def _pace(status: WorkerStatus) -> Iterator[MeterFault]:
             "trouble.md#store-unavailable",
         )
     if status.ledger_rules_lag_ms > LEDGER_RULES_MS:
-        said = f"budgets and rules across jobs are {_span(status.ledger_rules_lag_ms)} behind"
+        said = f"budgets and rules across jobs are {duration(status.ledger_rules_lag_ms)} behind"
         yield _fault("ledger_rules", said, "see which shard is late", "trouble.md#rules-across-jobs")
     is_full = status.backlog_bytes > _BACKLOG_RATIO * status.max_backlog_bytes > 0
     if is_full or status.reading_paused:
@@ -239,10 +242,3 @@ def _sources(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
                 yield MeterFault(
                     f"source {account['name']}", said, each["says"], "docs/sources.md#all-sources"
                 )
-
-
-def _span(age_ms: int) -> str:
-    minutes = age_ms // MINUTE_MS
-    if minutes < 1:
-        return f"{age_ms // 1000} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

@@ -167,6 +167,7 @@ async def _through(client: Client, alert_id: str) -> bool:
         "name": "hot",
         "at_ms": T0_MS + 75 * MINUTE_MS,
         "names": ["ada"],
+        "kinds": ["owner"],
     }
     statements = [
         text

@@ -259,7 +259,9 @@ def alert(job: str, whose: int, began_ms: int, **changes: Any) -> dict[str, Any]
     return row | changes
 
 
-def delivered(at_ms: int, outcome: str = "delivered", status: str = "firing") -> dict[str, Any]:
+def delivered(
+    at_ms: int, outcome: str = "delivered", status: str = "firing", detail: str = ""
+) -> dict[str, Any]:
     """One row about a message."""
     return {
         "time_ms": at_ms + 900,
@@ -268,7 +270,7 @@ def delivered(at_ms: int, outcome: str = "delivered", status: str = "firing") ->
         "attempt": 1,
         "outcome": outcome,
         "http_status": 204 if outcome == "delivered" else 503,
-        "detail": "",
+        "detail": detail,
     }
 
 

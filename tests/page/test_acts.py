@@ -184,6 +184,7 @@ def test_what_was_done_is_shown_with_hostile_text_escaped_and_can_be_ended(
         "web_1",
         "440.330000000",
     )
+    assert [record.get("comment") for record in script.records] == [HOSTILE, None, None]
     assert all(record["until_ms"] <= script.now_ms + 60_000 for record in script.records)
     page.evaluate("sessionStorage.clear()")
 

@@ -157,16 +157,20 @@ def test_what_became_of_each_message_is_said(board: Board, script: Script) -> No
         "delivered": "✓ delivered to ada",
         "retrying": "… not delivered yet, attempt 1 failed",
         "failed": "✗ not delivered",
-        "no_receiver": "✗ not delivered: the owner has no address",
+        "no_receiver": "✗ not delivered: nobody to send it to",
     }
+    why = "it has no owner, and alerts.default_webhook is not set"
     script.alerts = [
         fleet.alert(f"job-{outcome}", 0, script.now_ms - 60_000 * at, deliveries=[fleet.delivered(script.now_ms, outcome)])
         for at, outcome in enumerate(outcomes, start=1)
     ]  # fmt: skip
     script.alerts.append(fleet.alert("job-quiet", 0, script.now_ms - 1, silenced=True, deliveries=[]))
     script.alerts.append(fleet.alert("job-new", 0, script.now_ms - 2, deliveries=[]))
+    said = [fleet.delivered(script.now_ms, "no_receiver", detail=why)]
+    script.alerts.append(fleet.alert("job-ownerless", 0, script.now_ms - 3, deliveries=said))
     page = board().page
-    for outcome, words in (*outcomes.items(), ("quiet", "silenced, not sent"), ("new", "not sent so far")):
+    others = {"quiet": "silenced, not sent", "new": "not sent so far", "ownerless": f"✗ not delivered: {why}"}
+    for outcome, words in (outcomes | others).items():
         expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".delivered")).to_contain_text(words)
 
 

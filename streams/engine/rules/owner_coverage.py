@@ -20,6 +20,8 @@ from streams.engine.rules.rule import (
 from streams.engine.rules.wording import hours_sql, nano_of
 
 _NAME: Final = "owner_coverage"
+#: Kind and name of what its alerts are about.
+SUBJECT: Final = ("fleet", "owners")
 SQL: Final = f"""
 SELECT {END}, sum(h.cost) AS usd, sumIf(h.cost, j.owner = '') AS unowned_usd
 FROM (SELECT hour, job_id, {COST} AS cost FROM job_hours FINAL WHERE {IN} AND {USERS_JOBS}) AS h
@@ -32,7 +34,7 @@ def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
     """Return the sentence and the evidence of a row."""
     spent, unowned = float(row["usd"]), float(row["unowned_usd"])
     return LedgerFinding(
-        _NAME, of.severity, "fleet", "owners", row["at_ms"],
+        _NAME, of.severity, *SUBJECT, row["at_ms"],
         f"{rounded_usd(nano_of(unowned))} of {rounded_usd(nano_of(spent))} in an hour ({100 * unowned / spent:.0f} %) is of jobs without an owner:"
         " nobody gets their alerts; let the scheduler's events name `owner`",
         hours_sql("h.owner = ''", row),

@@ -8,6 +8,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from streams.engine.pricing.gpu_types import product
+from streams.engine.rules import owner_coverage
+from streams.engine.rules.missing_price import GPU_KIND
 from streams.engine.rules.rule import margins_of
 from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
 from streams.explain.stored import ExplainedStore
@@ -93,6 +96,7 @@ def answer(store: RecordReader, subject_id: str, at_ms: int | None) -> dict[str,
     if alert is not None:
         rules = [*rules, *_by_sql(store, alert, at_ms)]
     holds = {each.rule for each in rules if each.holds}
+    wider = [] if job is None or alert is not None else _wider(store, dimensions[name], at_ms)
     names = sorted({row[field] for row in alerts for field in ("owner", "team") if row[field]})
     receiver_records = store.records(ESCALATIONS, at_ms=acts_ms, names=names) if names else []
     sent = fates(alerts, deliveries, controls, facts, acts_ms, receiver_records)
@@ -111,9 +115,21 @@ def answer(store: RecordReader, subject_id: str, at_ms: int | None) -> dict[str,
         else [],
         "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
         "messages": [each._asdict() for each in messages],
+        "wider_alerts": wider,
         "statement": "" if alert is None else _statement(store, str(alert["alert_id"])),
         "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
     }
+
+
+def _wider(store: RecordReader, job: Mapping[str, Any], at_ms: int) -> list[dict[str, Any]]:
+    """The alerts about what a job is part of: its team, its cluster, the price that its type of GPU lacks."""
+    about = [(kind, str(name)) for kind, name in job.items() if kind != "job_id" and name]
+    about += [(GPU_KIND, product(name)) for kind, name in about if kind == GPU_KIND]
+    about += [] if job["owner"] else [owner_coverage.SUBJECT]
+    if not about:
+        return []
+    kinds, names = zip(*about, strict=True)
+    return store.records(sql.WIDER_ALERTS, at_ms=at_ms, kinds=[*kinds], names=[*names])
 
 
 def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[JudgedRule]:

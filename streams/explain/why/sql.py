@@ -23,6 +23,15 @@ SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE subject_kind = {{kind:String}} AND subject_name = {{name:String}} AND started <= {_AT}
   AND (resolved IS NULL OR resolved > {_AT} - INTERVAL 1 DAY)
 ORDER BY started DESC, alert_id LIMIT 100"""
+#: Those that fired in the day before the instant about something that the job is part of. After the name of a type stand the
+#: fields that keep a price from applying.
+WIDER_ALERTS: Final = f"""
+SELECT alert_id, rule, subject_kind, subject_name, if(resolved IS NULL OR resolved > {_AT}, 'firing', 'resolved') AS status, summary
+FROM alerts FINAL
+WHERE started <= {_AT} AND (resolved IS NULL OR resolved > {_AT} - INTERVAL 1 DAY)
+  AND arrayExists((kind, name) -> kind = subject_kind AND (name = subject_name OR startsWith(subject_name, concat(name, ' '))),
+                  {{kinds:Array(String)}}, {{names:Array(String)}})
+ORDER BY started DESC, alert_id LIMIT 20"""
 #: Whenever they were: a worker that catches up, or meters a simulated day, delivers long after the alert's own time.
 DELIVERIES: Final = """
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail

@@ -154,13 +154,14 @@ export class Acts {
   }
 
   end(control) {
-    const { kind, name, match, usd_per_hour } = control;
+    const { kind, name, match, usd_per_hour, comment } = control;
     // By the figures' instant, which no clock of the worker is behind; its interval may have begun only now.
     const until_ms = Math.max(Math.floor(Math.min(this.meter.timeMs, this.meter.asOfMs ?? Infinity)), (control.begins_ms ?? 0) + 1);
     const interval = control.begins_ms === null ? { until_ms } : { from_ms: control.begins_ms, until_ms };
     const of = kind === "ack" ? { alert_id: control.alert_id, until_ms } : { name, match, ...interval };
     const rate = kind === "planned" ? { usd_per_hour } : {};
-    return this.write({ kind, ...of, ...rate }, "Ended");
+    // Its record replaces the one before: why it was set is still the reason that history shows.
+    return this.write({ kind, ...of, ...rate, ...(comment ? { comment } : {}) }, "Ended");
   }
 
   after(hours) {

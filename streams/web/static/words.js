@@ -33,7 +33,7 @@ export function burnBand(job) {
 const UNDELIVERED = {
   failed: "not delivered",
   refused: "not delivered: address refused",
-  no_receiver: "not delivered: the owner has no address",
+  no_receiver: "not delivered: nobody to send it to",
   unsupported: "not delivered: this kind of address is not supported",
   silenced: "silenced, not sent",
   digest: "not sent: too few dollars, or known from the attempt before",
@@ -88,7 +88,8 @@ export function delivery(alert) {
   if (!last) return { kind: "wait", text: "not sent so far", title };
   if (last.outcome === "retrying") return { kind: "wait", text: `not delivered yet, attempt ${last.attempt} failed`, title };
   if (last.outcome === "waiting") return { kind: "wait", text: last.detail, title };
-  if (last.outcome === "usual" && last.detail) return { kind: "no", text: `not sent: ${last.detail}`, title };
+  const said = { usual: "not sent", no_receiver: "not delivered" }[last.outcome];
+  if (said && last.detail) return { kind: "no", text: `${said}: ${last.detail}`, title };
   return { kind: "no", text: UNDELIVERED[last.outcome] ?? last.outcome, title };
 }
 

@@ -337,7 +337,7 @@ export class Page {
 
   async endOverride(budget) {
     const until_ms = Math.floor(Math.min(this.meter.timeMs, this.meter.asOfMs ?? Infinity));
-    const record = { kind: "override", name: this.overrideName(budget), budget: budget.budget, until_ms, reason: "ended" };
+    const record = { kind: "override", name: this.overrideName(budget), budget: budget.budget, until_ms, reason: budget.override?.reason || "ended" };
     if (await this.acts.write(record, "Override ended")) this.read();
   }
 }

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
-from posixpath import normpath
 from typing import Final
 
 from aiohttp import web
@@ -27,6 +25,7 @@ from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
 from streams.engine.alerts.titles import TITLES
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 from streams.engine.rules.rule import IS_FLAG
+from streams.web.bundles import APP, FOLDER, joined_scripts, joined_styles
 
 _OF_VERSION: Final = re.compile(r"v/([0-9a-f]{16})/(.+)", re.DOTALL)
 _FOR_GOOD: Final = "max-age=31536000, immutable"
@@ -34,12 +33,8 @@ _COMPRESSED_FROM_BYTES: Final = 512
 #: The script that is made of the rules.
 RULES_FILE: Final = "rules.js"
 INDEX_FILE: Final = "index.html"
-#: Where the links to modules stand in a document.
+#: Where the links to scripts of pages stand in the document.
 _MODULES: Final = b"<!-- modules -->"
-#: What a script imports before it runs: `import ... from "./NAME"`, over several lines, too.
-_IMPORTED: Final = re.compile(r"""^import\s[^"';]*["'](\.[^"']+)["']""", re.MULTILINE)
-#: How pages.js names a page that it loads when it is first asked for.
-_PAGE: Final = re.compile(r"""import\("\./pages/(\w+)\.js"\)""")
 _TYPES: Final = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
@@ -95,46 +90,37 @@ def load(folder: Traversable | None = None) -> Assets:
         **dict(_walk(resources.files("streams.web") / "static", "")),
         RULES_FILE: _asset(RULES_FILE, rules_js()),
     }
-    scripts = {path: each.body.decode() for path, each in found.items() if path.endswith(".js")}
-    links = module_links(scripts).encode()
+    scripts, pages_of = joined_scripts(
+        {path: each.body.decode() for path, each in found.items() if path.endswith(".js")}
+    )
+    found |= {path: _asset(path, text.encode()) for path, text in scripts.items()}
+    sheet_path = f"{FOLDER}index.css"
+    document, sheet = joined_styles(
+        found[INDEX_FILE].body, {path: each.body for path, each in found.items()}, sheet_path
+    )
+    document = document.replace(_MODULES, script_links(pages_of).encode())
+    document = document.replace(f'"static/{APP}"'.encode(), f'"static/{FOLDER}{APP}"'.encode())
+    found |= {INDEX_FILE: _asset(INDEX_FILE, document), sheet_path: _asset(sheet_path, sheet)}
     version = hashlib.sha256("".join(found[path].tag for path in sorted(found)).encode()).hexdigest()[:16]
     for path in [path for path in found if path.endswith(".html")]:
-        body = found[path].body.replace(_MODULES, links)
-        found[path] = _asset(path, body.replace(b'="static/', b'="static/v/' + version.encode() + b"/"))
+        body = found[path].body.replace(b'="static/', b'="static/v/' + version.encode() + b"/")
+        found[path] = _asset(path, body)
     assets = Assets(found)
     assets.version = version
     return assets
 
 
-def module_links(scripts: Mapping[str, str]) -> str:
-    """Links in the head to every module that is needed at once, so that none waits for the one that imports it.
+def script_links(pages_of: Mapping[str, list[str]]) -> str:
+    """Links in the head to the scripts of pages, with the names of those that need each.
 
-    Those of the board are asked for by every page; those of another page carry its name, and early.js asks for them first
-    where the address names it. `scripts` are the texts of scripts by path.
+    early.js asks for them first where the address names such a page; the script of all pages is asked for by each.
     """
-    board = _needed(scripts, "app.js")
-    of_page = {
-        name: _needed(scripts, f"pages/{name}.js") - board for name in _PAGE.findall(scripts["pages.js"])
-    }
-    lines = []
-    for path in sorted(set().union(*of_page.values())):
-        pages = " ".join(sorted(name for name, needed in of_page.items() if path in needed))
-        lines.append(f'<link data-pages="{pages}" href="static/{path}">')
-    lines.append('<script src="static/early.js"></script>')
-    lines += [f'<link rel="modulepreload" href="static/{path}">' for path in sorted(board - {"app.js"})]
-    return "\n".join(lines)
-
-
-def _needed(scripts: Mapping[str, str], path: str) -> set[str]:
-    """A module with all that it imports before it runs."""
-    found, left = set(), [path]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            folder = PurePosixPath(path).parent
-            left += [normpath(folder / other) for other in _IMPORTED.findall(scripts[path])]
-    return found
+    lines = [
+        f'<link data-pages="{" ".join(pages)}" href="static/{path}">'
+        for path, pages in sorted(pages_of.items())
+        if pages
+    ]
+    return "\n".join([*lines, '<script src="static/early.js"></script>'])
 
 
 def rules_js() -> bytes:

@@ -38,7 +38,7 @@ def test_the_first_figures_need_few_requests(board: Board) -> None:
     }
     assert len(set(paths)) == len(paths), "a file is asked for once"
     drawing = [at for at, path in enumerate(paths) if "/vendor/" in path or path.endswith("/timechart.js")]
-    assert len(paths) - len(drawing) <= 43
+    assert len(paths) - len(drawing) <= 10
     assert not drawing or drawing[0] > paths.index("/api/v1/stream"), "figures wait for nothing that draws"
 
 

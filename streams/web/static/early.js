@@ -1,4 +1,4 @@
-// Asks for what the page that the address names needs first, before the board's modules have come: its modules, which the server
+// Asks for what the page that the address names needs first, before the board's modules have come: its scripts, which the server
 // names in the head, and its first answers, which the meter makes meanwhile. feed.js takes each of these once.
 
 {

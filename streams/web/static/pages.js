@@ -10,8 +10,6 @@
 import { byId, h, visible } from "./dom.js";
 import { address, here } from "./route.js";
 
-const STYLES = new URL("pages.css", import.meta.url).href;
-
 export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },
   finance: { title: "Finance", load: () => import("./pages/finance.js") },
@@ -99,18 +97,9 @@ export class Pages {
     await this.page?.open(state, rest);
   }
 
-  /** The styles of all pages: asked for with the first of them, so that the board comes without. */
-  styles() {
-    this.styled ??= new Promise((resolve) => {
-      const link = h("link", { rel: "stylesheet", href: STYLES, onload: resolve, onerror: resolve });
-      document.head.append(link);
-    });
-    return this.styled;
-  }
-
   async module(name) {
     if (!this.made.has(name)) {
-      const [{ Page }] = await Promise.all([PAGES[name].load(), this.styles()]);
+      const { Page } = await PAGES[name].load();
       this.made.set(name, new Page({ ...this.parts, host: this.host }));
     }
     return this.made.get(name);

@@ -7,8 +7,6 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { foreign, h, mark, s, say } from "./dom.js";
 import { niceTicks, onWidth, timeTicks } from "./timeframe.js";
 
-await styled();
-
 /** One tile each of 8 x 8, drawn over the colour. */
 const HATCHES = ["", "M-2 2L2 -2M-2 10L10 -2M6 10L10 6", "M0 4H8", "M3 3H5V5H3Z", "M4 0V8", "M-2 6L2 10M-2 -2L10 10M6 -2L10 2", "M0 4H8M4 0V8", "M1 1H2V2H1ZM5 5H6V6H5Z"];
 const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3], [14, 4], [4, 2, 4, 6], [1, 4], [10, 6]];
@@ -350,14 +348,4 @@ function filled(context, color, hatch) {
   pen.lineWidth = 1.2;
   pen.stroke(new Path2D(hatch));
   return context.createPattern(tile, "repeat");
-}
-
-/** The library's own styles, asked for with it: the first page does without. */
-function styled() {
-  const link = h("link", { rel: "stylesheet", href: new URL("vendor/uplot/uPlot.min.css", import.meta.url).href });
-  document.head.append(link);
-  return new Promise((done) => {
-    link.addEventListener("load", done);
-    link.addEventListener("error", done);
-  });
 }

@@ -6,7 +6,7 @@ import { foreign, h, row, say, table, visible } from "../dom.js";
 import { get, post } from "../feed.js";
 import { count, instant } from "../format.js";
 import { may } from "../sign_in.js";
-import { csv } from "./query_answer.js";
+import { csv } from "./query_values.js";
 
 const COLUMNS = [["When", "fix"], ["Who", ""], ["From", "fix"], ["Kind", ""], ["Name", ""], ["Before", "said"], ["After", "said"], ["Why", ""]].map(([title, name]) => ({ title, class: name }));
 const WAITING = ["Until", "Asked by", "Kind", "What", ""].map((title) => ({ title, class: title === "What" ? "said" : title === "Until" ? "fix" : "" }));

@@ -3,7 +3,7 @@
 import { foreign, h, say, visible } from "../dom.js";
 import { count, plural } from "../format.js";
 import { TimeFrame } from "../timeframe.js";
-import { isNumber, isTime, bare, text } from "./query_answer.js";
+import { isNumber, isTime, bare, text } from "./query_values.js";
 
 const POINTS = 5_000;
 const LINES = 8;

@@ -104,6 +104,8 @@ class IngestEndpoint:
         self._others: list[SenderLimits] = []
         #: events by `accepted` or the reason of their refusal
         self.outcomes: Counter[str] = Counter()
+        #: what was said of the newest refused event, by reason
+        self.examples: dict[str, str] = {}
 
     def sender(self, share_bytes: int) -> SenderLimits:
         """A sender apart from those of tokens."""
@@ -115,6 +117,13 @@ class IngestEndpoint:
         """How many bodies made room for others."""
         senders = (*self._of_token.values(), *self._of_issued.values(), *self._others)
         return sum(each.evicted for each in {id(sender.budget): sender.budget for sender in senders}.values())
+
+    def refused(self) -> list[dict[str, Any]]:
+        """How many events were refused since the start, by reason, with what was said of the newest."""
+        return [
+            {"reason": reason, "events": self.outcomes[reason], "example": self.examples[reason]}
+            for reason in sorted(self.examples, key=lambda each: (-self.outcomes[each], each))
+        ]
 
     async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:
         """Write the events of one request.
@@ -229,6 +238,7 @@ class IngestEndpoint:
                 ) from fault
         self.outcomes["accepted"] += len(records)
         self.outcomes.update(each.reason for each in refused)
+        self.examples |= {each.reason: each.detail for each in refused}
         return web.Response(body=_answer(len(records), refused), status=202, content_type="application/json")
 
     def check_rate(self, client: str) -> None:

@@ -74,6 +74,8 @@ class MeterReport:
         self._version = version
         self._settings = settings
         self._speed = speed
+        #: Events that were refused over HTTP since the start, by reason; they are no dead letters.
+        self.refused_events: Callable[[], Sequence[Object]] = list
         # The folder of the documentation; '': what mends a fault has a path and no address.
         self._docs_url = docs_url
 
@@ -95,6 +97,7 @@ class MeterReport:
             "canary": _canary(status),
             **_worker(status),
             **stored,
+            "refused_events": self.refused_events(),
             "store_fault": fault,
             "settings": dict(self._settings),
         }

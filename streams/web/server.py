@@ -155,6 +155,11 @@ class WebServer:
                 partial=partial_of(teams),
             )
 
+        meter = MeterReport(
+            read.figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
+        )
+        meter.refused_events = ingest.refused
+
         parts = Parts(
             **vars(read),
             of_teams=of_teams,
@@ -162,9 +167,7 @@ class WebServer:
             broadcaster=self.broadcaster,
             queries=self.queries,
             estimates=self._readers[3],
-            meter=MeterReport(
-                read.figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
-            ),
+            meter=meter,
             tables=Tables(self._readers[0], now_ms),
             assets=assets.load(),
             guard=guard,

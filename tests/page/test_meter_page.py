@@ -32,7 +32,7 @@ def report(**changes: Any) -> dict[str, Any]:
         "records": {"applied": 1_230, "duplicate": 2}, "late_gpu_samples": 0,
         "topics": [{"topic": "gpu", "records": 12, "age_ms": 1_500, "in_transaction": 0}],
         "partitions": [{"shard": shard, "records": shard, "age_ms": 1_500, "idle_ms": 0} for shard in range(8)],
-        "sources": [], "dead_letters": [], "unpriced": [], "deliveries": {"delivered": 3},
+        "sources": [], "refused_events": [], "dead_letters": [], "unpriced": [], "deliveries": {"delivered": 3},
         "settings": {"meter.job_horizon_ms": 86_400_000, "actions.mode": "dry_run"},
     } | changes  # fmt: skip
 
@@ -51,6 +51,7 @@ def broken(name: str = "slurm") -> dict[str, Any]:
         audit={"age_ms": 42_000, "ok": False, "findings": [finding], "books": []},
         sources=[{"name": name, "polled": NOW_MS, "polls": 4, "read": 20, "metered": 12, "free": 1, "not_understood": 7, "causes": 1, "entries": [entry, free]}],
         dead_letters=[letter],
+        refused_events=[{"reason": "missing_field", "events": 1_204, "example": f"field `id`: {name}"}],
         unpriced=[unpriced],
     )  # fmt: skip
 
@@ -64,7 +65,7 @@ def test_a_sound_meter_says_so(board: Board, script: Script) -> None:
         expect(page.locator(".meter-tiles")).to_contain_text(words)
     for words in (
         "No source has said what it read",
-        "✓ No record was refused",
+        "✓ No record of the log was refused",
         "has a price",
         "86,400,000 (1 d)",
     ):
@@ -91,6 +92,9 @@ def test_each_thing_that_is_wrong_stands_first_with_what_mends_it(board: Board, 
     expect(page.locator(".meter")).to_contain_text("What mends it: name its GPUs in instance_gpus")
     expect(page.locator(".meter")).to_contain_text("What mends it: the collector is at fault: mend it")
     expect(page.locator(".meter")).to_contain_text("0.033 GPU-h")
+    letters = page.get_by_role("region", name="Dead letters")
+    expect(letters).to_contain_text("1,204: missing_field")
+    expect(letters).to_contain_text("Newest: field `id`: slurm")
     link = page.get_by_role("link", name="Open the newest in Query")
     link.click()
     expect(page.get_by_label("SQL, one statement")).to_have_value(

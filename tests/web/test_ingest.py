@@ -20,6 +20,7 @@ from streams.web import ingest
 from streams.web.ingest import BODY_MAX_BYTES, IN_FLIGHT_MAX_BYTES
 from streams.web.ingest_body import BATCHED, EVENTS_MAX, STRUCTURED
 from tests.web.serving import LOCAL, WALL_MS, Client, served
+from tests.web.test_meter import GOOD
 from tests.web.test_scopes import bearer
 
 WRITE = "may-write-and-nothing-else"
@@ -136,6 +137,19 @@ def test_each_refused_event_has_its_reason_and_the_others_are_written() -> None:
     refused = [(each["index"], each["reason"], each["field"]) for each in found["refused"]]
     assert refused == [(index, reason, name) for index, (_, reason, name) in enumerate(bad, 1)]
     assert all(each["detail"] for each in found["refused"])
+
+
+def test_the_meter_says_what_was_refused_since_it_started() -> None:
+    async def work(client: Client) -> Any:
+        before = (await client.get("/api/v1/meter", headers=LOCAL))["refused_events"]
+        for value in ({**STARTED, "type": "begun"}, {**STARTED, "type": "ended?"}, {"source": "s"}):
+            await post(client, {"topic": "jobs", "value": value})
+        return before, (await client.get("/api/v1/meter", headers=LOCAL))["refused_events"]
+
+    before, after = served(None, work, events=Log(), write_token=WRITE, status=lambda: GOOD)
+    assert before == []
+    assert [(each["reason"], each["events"]) for each in after] == [("unknown_type", 2), ("missing_field", 1)]
+    assert "ended?" in after[0]["example"]
 
 
 def test_what_is_shown_of_a_hostile_event_is_escaped() -> None:

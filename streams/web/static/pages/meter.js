@@ -195,9 +195,15 @@ export class Page {
     );
   }
 
-  letters({ dead_letters: letters, store_fault: storeFault }) {
-    if (letters === null) return panel("Dead letters", "meter-letters", h("p", { class: "empty" }, `Unknown: ${storeFault}.`));
-    if (!letters.length) return panel("Dead letters", "meter-letters", h("p", { class: "sub" }, "✓ No record was refused."));
+  letters({ dead_letters: letters, store_fault: storeFault, refused_events: refused = [] }) {
+    const overHttp = refused.length
+      ? [
+          h("p", {}, "Events that this process refused over HTTP since it started; whoever sent them was answered why, and they are no dead letters:"),
+          h("ul", { class: "meter-causes" }, refused.map((each) => h("li", {}, h("p", {}, h("b", {}, `${count(each.events)}: `), h("code", {}, each.reason)), h("p", { class: "sub" }, "Newest: ", shown(each.example))))),
+        ]
+      : [];
+    if (letters === null) return panel("Dead letters", "meter-letters", h("p", { class: "empty" }, `Unknown: ${storeFault}.`), ...overHttp);
+    if (!letters.length) return panel("Dead letters", "meter-letters", h("p", { class: "sub" }, "✓ No record of the log was refused."), ...overHttp);
     const item = (each) =>
       h(
         "li",
@@ -207,7 +213,7 @@ export class Page {
         h("p", {}, h("b", {}, "What mends it: "), shown(each.advice || "see docs/dead_letters.md#dead-letters of the version that says it")),
         h("p", { class: "sub" }, h("code", {}, each.command)),
       );
-    return panel("Dead letters", "meter-letters", h("ul", { class: "meter-causes" }, letters.map(item)), h("p", {}, h("a", { href: address("query", { sql: LETTERS_SQL }) }, "Open the newest in Query")));
+    return panel("Dead letters", "meter-letters", h("ul", { class: "meter-causes" }, letters.map(item)), h("p", {}, h("a", { href: address("query", { sql: LETTERS_SQL }) }, "Open the newest in Query")), ...overHttp);
   }
 
   unpriced({ unpriced, store_fault: storeFault }) {

@@ -21,6 +21,8 @@ from streams.costs.savings import NAMES, SPOT_JOBS, spot_rows
 from streams.costs.savings import savings as savings_of
 from streams.errors import WrongUseError
 
+#: Of fewer hours a month is a guess: nights and weekends are others.
+_WEEK_HOURS: Final = 168
 #: Each is priced elsewhere by itself, as `estimate --of` does.
 _SPOT_JOBS_MAX: Final = 5_000
 
@@ -48,6 +50,10 @@ def savings(
         )
     if not rows and not made:
         sys.stderr.write("trainfare: nothing idle, no unused GPU and no job on spot in this time\n")
+    if (rows or made) and hours < _WEEK_HOURS:
+        sys.stderr.write(
+            f"trainfare: usd_per_month is by {how_many(hours, 'hour')} of the ledger, less than a week: nights and weekends may be others\n"
+        )
     write_costs(Grid(NAMES, [*made, *rows[:limit]]), form, {"usd", "usd_per_month"})
 
 

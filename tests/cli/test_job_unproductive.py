@@ -20,7 +20,9 @@ def idle(tmp_path: Path) -> Path:
 
 
 def test_a_sampled_job_says_what_idle_gpus_cost_as_savings_do(idle: Path) -> None:
-    (saving,) = json.loads(trainfare("savings", "--format", "json", "--data", idle).out)
+    done = trainfare("savings", "--format", "json", "--data", idle)
+    assert "of the ledger, less than a week: nights and weekends may be others" in done.one_line()
+    (saving,) = json.loads(done.out)
     job = json.loads(trainfare("job", "notebook-7", "--format", "json", "--data", idle).out)
     assert job["unproductive_cost_usd"] == saving["usd"]
     assert float(job["gpu_cost_usd"]) * 0.85 == pytest.approx(float(saving["usd"]), rel=0.01)

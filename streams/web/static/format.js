@@ -110,7 +110,7 @@ export function percent(ratio) {
 }
 
 export function count(value) {
-  return value === null || value === undefined ? "–" : upTo(value < 10 ? 2 : 0).format(value);
+  return value === null || value === undefined ? "–" : upTo(value < 10 ? 2 : value < 1000 ? 1 : 0).format(value);
 }
 
 export function times(ratio) {

@@ -122,7 +122,7 @@ export class Page {
     const columns = columnsOf(["Saving", ""], ["Of", "wide"], ["Team", ""], ["In this time"], ["In a month"], ["Evidence", "wide"]);
     const made = table(columns, { caption: "What could be saved, and what spot saved" });
     made.fill(all.map((each) => row(columns, [SAVINGS[each.saving], each.saving === "unused_gpus" ? h("a", { href: address("job", {}, each.name) }, foreign(visible(each.name))) : named(each.name, "–"), named(each.team, "not named"), dollars(each.usd), dollars(each.usd_per_month), foreign(visible(each.evidence))])));
-    return [h("p", { class: "sub" }, `By ${plural(hours, "hour")} of the ledger; a month has 730.`), scroller("savings", made.element), leftOut(left, "savings"), why];
+    return [h("p", { class: "sub" }, `By ${plural(hours, "hour")} of the ledger${hours < 168 ? ", less than a week: nights and weekends may be others" : ""}; a month has 730.`), scroller("savings", made.element), leftOut(left, "savings"), why];
   }
 
   carbonRows({ rows, by, is_cut: isCut }) {

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from streams.cli.known_hours import known_hours
 from streams.cli.lists import load_files
 from streams.cli.options import DataOption, UrlOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, write_costs
@@ -53,7 +54,8 @@ def show(
     span, calendar = asked.in_zone(SystemClock().now_ms(), settings.calendar.calendar())
     with reader_for(data, url, settings=settings) as store:
         found = store.answered(cells(levels_of(by, LEVELS, LEVELS[0]), per, span, limit, calendar))
+        known = "" if found.rows else known_hours(store)
     if not found.rows:
-        sys.stderr.write("trainfare: no energy was metered in this time (docs/edge.md)\n")
+        sys.stderr.write(f"trainfare: no energy was metered in this time (docs/edge.md); {known}\n")
     say_full(found.rows, form, limit)
     write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

@@ -10,6 +10,7 @@ import typer
 from schemas.counting import how_many
 from schemas.escaping import visible
 from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
+from streams.cli.known_hours import known_hours
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
@@ -30,7 +31,6 @@ from streams.costs.request import (
     calendar_of,
     request_of,
 )
-from streams.costs.sql import extent_sql
 from streams.errors import WrongUseError
 from streams.prices.label_gaps import label_gap_steps
 
@@ -125,7 +125,7 @@ def costs(
         raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
     with reader(settings) as store:
         found = store.answered(cost_steps(request, now_ms))
-        known = {} if found.rows else store.records(extent_sql(request))[0]
+        known = "" if found.rows else known_hours(store, of_nodes=request.metric is Metric.m3)
         gaps = store.answered(label_gap_steps()) if request.metric is Metric.m1 else []
         left_out = None
         if request.metric is Metric.m3:
@@ -157,7 +157,7 @@ def costs(
         sys.stdout.write("\nOver time\n")
         write(lines, form)
     if form is OutputFormat.table and not found.rows:
-        sys.stderr.write(f"nothing matches; {_said_of(known)}\n")
+        sys.stderr.write(f"nothing matches; {known}\n")
     if causes is not None and found.has_before:
         sys.stdout.write("\nDrivers of the change (USD)\n")
         write(shown_drivers(causes), form)
@@ -177,9 +177,3 @@ def _said_cut(limit: int, left_out: int | None, *, has_total: bool) -> str:
     if left_out is not None and limit + left_out <= ROWS_MAX:
         return f"{said}: --limit {limit + left_out} shows all"
     return f"{said}: give a larger --limit ({ROWS_MAX:,} at most), or ask for {fewer}"
-
-
-def _said_of(known: dict[str, object]) -> str:
-    if not known["hours"]:
-        return "the store has no hours"
-    return f"the store has hours from {known['first']} to {known['last']}"

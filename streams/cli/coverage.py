@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.known_hours import known_hours
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write_costs
 from streams.cli.reading import reader_for
@@ -36,7 +37,8 @@ def coverage(
     with reader_for(data, url, settings=settings) as store:
         steps = worst_sources(span, limit) if worst else cells(per, span, calendar)
         found = store.answered(steps)
+        known = "" if found.rows else known_hours(store)
     if not found.rows:
         said = "all cost names owner, team, project and cost centre" if worst else "no cost"
-        sys.stderr.write(f"trainfare: {said} in this time\n")
+        sys.stderr.write(f"trainfare: {said} in this time; {known}\n")
     write_costs(Grid(found.names, found.rows), form, {"cost_usd"})

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.known_hours import known_hours
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, write_costs
 from streams.cli.reading import reader
@@ -47,6 +48,8 @@ def idle(
         steps = findings_of(span, limit) if findings else cells(levels, per, span, limit, calendar)
         found = store.answered(steps)
         (known,) = store.records(NODES)
+        is_empty = known["hours"] and not found.rows and not findings
+        of_nodes = known_hours(store, of_nodes=True) if is_empty else ""
         sql, bound = left_out_sql(span)
         (left_out,) = store.records(sql, **bound)
     grid = Grid(found.names, found.rows)
@@ -54,6 +57,8 @@ def idle(
         sys.stderr.write(
             "trainfare: no node events in this store: idle cost needs them (docs/usage_events.md#nodes)\n"
         )
+    if of_nodes:
+        sys.stderr.write(f"trainfare: no node was paid in this time; {of_nodes}\n")
     sys.stderr.write(left_out_note(left_out))
     say_full(found.rows, form, limit)
     write_costs(grid, form, {*MONEY, "cost_usd"}, is_owned=False)

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from schemas.counting import how_many
+from streams.cli.known_hours import known_hours
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write_costs
 from streams.cli.reading import Reader, reader_for
@@ -43,13 +44,14 @@ def savings(
     with reader_for(data, url, settings=settings) as store:
         rows, hours = store.answered(savings_of(span))
         made = _spot(store, span, hours) if spot else []
+        known = "" if rows or made else known_hours(store)
     if len(rows) > limit:
         rest = sum((row[3] for row in rows[limit:]), Decimal(0))
         sys.stderr.write(
             f"trainfare: {how_many(len(rows) - limit, 'more row')} of {usd(rest)} USD in all: --limit {len(rows)} shows them\n"
         )
     if not rows and not made:
-        sys.stderr.write("trainfare: nothing idle, no unused GPU and no job on spot in this time\n")
+        sys.stderr.write(f"trainfare: nothing idle, no unused GPU and no job on spot in this time; {known}\n")
     if (rows or made) and hours < _WEEK_HOURS:
         sys.stderr.write(
             f"trainfare: usd_per_month is by {how_many(hours, 'hour')} of the ledger, less than a week: nights and weekends may be others\n"

@@ -88,12 +88,11 @@ LIMIT {{most:UInt64}}"""
     return sql, parameters
 
 
-def extent_sql(request: CostRequest) -> str:
-    """The statement for the first and last day of which the store has hours of jobs, of M3 of nodes."""
-    table = "node_hours FINAL" if request.metric is Metric.m3 else "job_hours FINAL"
-    users = "1" if request.metric is Metric.m3 else USERS_JOBS
+def extent_sql(*, of_nodes: bool) -> str:
+    """The statement for the first and last day of which the store has hours of jobs, or of nodes."""
+    table, users = ("node_hours", "1") if of_nodes else ("job_hours", USERS_JOBS)
     return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last
-FROM {table} WHERE {users}"""
+FROM {table} FINAL WHERE {users}"""
 
 
 class KnownSpan(NamedTuple):

@@ -187,3 +187,10 @@ def test_what_is_no_intensity_is_refused_by_line(text: str, reason: str, tmp_pat
     path.write_text(text)
     done = trainfare("carbon", "load", path, "--data", tmp_path / "meter")
     assert (done.code, reason in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("words", [("costs",), ("idle",), ("coverage",), ("savings",), ("carbon", "show")])
+def test_an_empty_answer_says_of_which_time_the_store_has_costs(data: Path, words: tuple[str, ...]) -> None:
+    done = trainfare(*words, "--from", "2031-01-01", "--data", data, "--format", "table")
+    assert done.code == 0
+    assert "the store has hours from 2026-10-01 to 2026-10-01" in done.err

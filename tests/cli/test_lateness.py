@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.counting import how_many
 from streams.cli.lateness import Lateness, warning
 from streams.config.settings import MeterSettings
 from streams.engine.batch import LogBatch, LogRecord
@@ -113,7 +114,9 @@ def test_publish_says_it_with_file_and_line(tmp_path: Path) -> None:
         file.write_text("".join(json.dumps({"topic": "jobs", "value": each}) + "\n" for each in events))
         done = trainfare("publish", file, env=env)
         assert done.code == 0, done.err
-        assert done.out.startswith(f"{len(events)} events acknowledged"), "they are sent all the same"
+        assert done.out.startswith(how_many(len(events), "event") + " acknowledged"), (
+            "they are sent all the same"
+        )
         return done.err
 
     assert publish("new.jsonl", started(T0)) == ""

@@ -102,7 +102,7 @@ def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, An
     rows = [
         (
             each["rule"],
-            "yes" if each["holds"] else "no",
+            "off" if not each["enabled"] else "yes" if each["holds"] else "no",
             str(each["way"]),
             each["what"].removesuffix(IS_FLAG) + ("" if each["enabled"] else ", switched off"),
             figure_text(each["what"], each["value"]),

@@ -61,6 +61,8 @@ def test_alerts_about_what_a_job_is_part_of(data: Path, job: str, rules: list[st
         True,
     )
     assert "no alert about this job in the day before" in shown
+    (unpriced,) = (line for line in shown.splitlines() if line.startswith("unpriced "))
+    assert unpriced.split()[1] == "off", "whatever its conditions say, it opens nothing"
 
 
 def test_before_it_fired_it_is_not_named(data: Path) -> None:

@@ -17,7 +17,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, say_full, to_js
 from streams.cli.reading import Reader, reader
 from streams.clock import SystemClock
 from streams.errors import TrainfareError, WrongUseError
-from streams.explain.receipts import FOUND, KNOWN, NEWEST, SENT, unsent_words
+from streams.explain.receipts import FOUND, KNOWN, SENT, unsent_row
 from streams.topics import Topic
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def _made_now(store: Reader, job_id: str) -> dict[str, object]:
 
     made = ReceiptReader(store.records).now(job_id)
     if made is not None:
-        newest_ms = int(str(store.records(NEWEST)[0]["at_ms"]))
-        said = unsent_words(made.time_ms, newest_ms)
-        return {"message": made.message.decode(), "owner": made.owner, "outcomes": said}
+        return unsent_row(store.records, made.message, made.owner, made.time_ms)
     name = visible(job_id[:_SHOWN_CHARS])
     if store.records(KNOWN, job=job_id):
         raise TrainfareError(

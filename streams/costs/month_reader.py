@@ -136,12 +136,8 @@ class MonthReader:
 
     def month(self) -> Month:
         """All that the month is charged from; its lines are read while they are charged."""
-        late = [
-            int(str(day))
-            for (day,) in (
-                self._rows(charge_sql.LATE_DAYS, **self._month, **self._days) if self.bills.loads else ()
-            )
-        ]
+        days = self._rows(charge_sql.LATE_DAYS, **self._month, **self._days) if self.bills.loads else []
+        late = [int(str(day)) for (day,) in days]
         late_span = (
             {"first": _iso_of(min(late) * DAY_MS), "until": _iso_of((max(late) + 1) * DAY_MS)} if late else {}
         )

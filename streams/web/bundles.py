@@ -7,7 +7,7 @@ in its script as it is written, in a block of its own; its imports are read from
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Final
@@ -40,16 +40,19 @@ def joined_scripts(modules: Mapping[str, str]) -> tuple[dict[str, str], dict[str
     Raises:
         JoinError: A module has an import or export of another form than those of the page, or imports go round in a circle.
     """
+    imports = {
+        path: [_resolved(path, other) for _, other in _IMPORT.findall(text)] for path, text in modules.items()
+    }
     pages = _PAGE.findall(modules["pages.js"])
-    board = list(_in_order(modules, APP))
-    needed = {page: list(_in_order(modules, f"pages/{page}.js")) for page in pages}
+    board = _in_order(imports, APP)
+    needed = {page: _in_order(imports, f"pages/{page}.js") for page in pages}
     by_pages: dict[tuple[str, ...], list[str]] = {(): board}
     for path in dict.fromkeys(path for each in needed.values() for path in each):
         if path not in board:
             by_pages.setdefault(tuple(page for page in pages if path in needed[page]), []).append(path)
     # A script is named after the module that is there for the others.
     home = {path: FOLDER + paths[-1] for paths in by_pages.values() for path in paths}
-    scripts = {home[paths[-1]]: _joined(paths, modules, home) for paths in by_pages.values()}
+    scripts = {home[paths[-1]]: _joined(paths, modules, imports, home) for paths in by_pages.values()}
     return scripts, {home[paths[-1]]: list(names) for names, paths in by_pages.items()}
 
 
@@ -63,29 +66,35 @@ def joined_styles(document: bytes, files: Mapping[str, bytes], path: str) -> tup
     return document[: found.start()] + link + document[found.end() :], sheet
 
 
-def _in_order(modules: Mapping[str, str], path: str, above: Sequence[str] = ()) -> Iterator[str]:
+def _in_order(imports: Mapping[str, Sequence[str]], path: str) -> list[str]:
     """A module after all that it imports before it runs, each once."""
-    if path in above:
-        raise JoinError(f"imports go round in a circle: {' -> '.join([*above, path])}")
-    seen = set()
-    for _, other in _IMPORT.findall(modules[path]):
-        for each in _in_order(modules, _resolved(path, other), [*above, path]):
-            if each not in seen:
-                seen.add(each)
-                yield each
-    yield path
+    found: dict[str, None] = {}
+
+    def add(path: str, above: Sequence[str]) -> None:
+        if path in above:
+            raise JoinError(f"imports go round in a circle: {' -> '.join([*above, path])}")
+        for other in imports[path]:
+            if other not in found:
+                add(other, [*above, path])
+        found[path] = None
+
+    add(path, [])
+    return list(found)
 
 
 def _resolved(path: str, other: str) -> str:
     return normpath(PurePosixPath(path).parent / other)
 
 
-def _joined(paths: Sequence[str], modules: Mapping[str, str], home: Mapping[str, str]) -> str:
+def _joined(
+    paths: Sequence[str],
+    modules: Mapping[str, str],
+    imports: Mapping[str, Sequence[str]],
+    home: Mapping[str, str],
+) -> str:
     """A script of modules, which are in order."""
     own = home[paths[0]]
-    others = {
-        home[_resolved(path, other)] for path in paths for _, other in _IMPORT.findall(modules[path])
-    } - {own, FOLDER + APP}
+    others = {home[other] for path in paths for other in imports[path]} - {own, FOLDER + APP}
     lines = [f'import "{_from(own, each)}";' for each in sorted(others)]
     if own == FOLDER + APP:
         lines.append("export const $modules = {};")

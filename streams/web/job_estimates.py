@@ -17,7 +17,7 @@ from streams.estimate.alternatives import alternatives
 from streams.estimate.asking import Records
 from streams.estimate.shown import alternatives_object
 from streams.estimate.similar import similar_jobs, similar_object
-from streams.explain.receipts import NEWEST, unsent_words
+from streams.explain.receipts import unsent_row
 from streams.explain.stored import ExplainedStore
 from streams.web.errors import ApiError
 from streams.web.store_reader import StoreReader
@@ -70,9 +70,7 @@ async def receipt_now(reader: StoreReader, job_id: str) -> dict[str, object] | N
         made = ReceiptReader(records).now(job_id)
         if made is None:
             return None
-        newest_ms = int(str(records(NEWEST)[0]["at_ms"]))
-        said = unsent_words(made.time_ms, newest_ms)
-        return {"message": made.message.decode(), "owner": made.owner, "outcomes": said}
+        return unsent_row(records, made.message, made.owner, made.time_ms)
 
     return await worked(reader, work)
 

@@ -67,6 +67,7 @@ class MeterReport:
         settings: Mapping[str, Any],
         speed: float = 1,
         docs_url: str = "",
+        refused_events: Callable[[], Sequence[Object]] = list,
     ) -> None:
         self._figures = figures
         self._store_reader = store_reader
@@ -74,8 +75,8 @@ class MeterReport:
         self._version = version
         self._settings = settings
         self._speed = speed
-        #: Events that were refused over HTTP since the start, by reason; they are no dead letters.
-        self.refused_events: Callable[[], Sequence[Object]] = list
+        # Events that were refused over HTTP since the start, by reason: these are not dead letters.
+        self._refused_events = refused_events
         # The folder of the documentation; '': what mends a fault has a path and no address.
         self._docs_url = docs_url
 
@@ -97,7 +98,7 @@ class MeterReport:
             "canary": _canary(status),
             **_worker(status),
             **stored,
-            "refused_events": self.refused_events(),
+            "refused_events": self._refused_events(),
             "store_fault": fault,
             "settings": dict(self._settings),
         }

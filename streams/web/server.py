@@ -155,11 +155,6 @@ class WebServer:
                 partial=partial_of(teams),
             )
 
-        meter = MeterReport(
-            read.figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
-        )
-        meter.refused_events = ingest.refused
-
         parts = Parts(
             **vars(read),
             of_teams=of_teams,
@@ -167,7 +162,16 @@ class WebServer:
             broadcaster=self.broadcaster,
             queries=self.queries,
             estimates=self._readers[3],
-            meter=meter,
+            meter=MeterReport(
+                read.figures,
+                self._readers[0],
+                now_ms,
+                release(),
+                shown_settings or {},
+                speed,
+                docs_url,
+                ingest.refused,
+            ),
             tables=Tables(self._readers[0], now_ms),
             assets=assets.load(),
             guard=guard,

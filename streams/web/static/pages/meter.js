@@ -198,7 +198,7 @@ export class Page {
   letters({ dead_letters: letters, store_fault: storeFault, refused_events: refused = [] }) {
     const overHttp = refused.length
       ? [
-          h("p", {}, "Events that this process refused over HTTP since it started; whoever sent them was answered why, and they are no dead letters:"),
+          h("p", {}, "Events that this process refused over HTTP since it started; their senders got the reason, and they are not dead letters:"),
           h("ul", { class: "meter-causes" }, refused.map((each) => h("li", {}, h("p", {}, h("b", {}, `${count(each.events)}: `), h("code", {}, each.reason)), h("p", { class: "sub" }, "Newest: ", shown(each.example))))),
         ]
       : [];
